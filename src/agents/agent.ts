@@ -59,8 +59,11 @@ export type AgentProcess = {
   isIdle: () => boolean;
   /** Turns that it has got so far. */
   turns: () => number;
-  /** Runs one turn, one at a time. Never rejects for what the agent does: the outcome says it. */
-  turn: (turn: AgentTurn) => Promise<TurnOutcome>;
+  /**
+   * Begins a turn, one at a time: ask for its events at once. Never throws for what the agent does: the outcome says
+   * it. Who leaves it early stops it, as its signal does; that ends when the turn has ended.
+   */
+  turn: (turn: AgentTurn) => AsyncGenerator<TurnEvent, void, void>;
   /** TERM to the group, KILL after the grace, then the sweep. Resolves when nothing of it is left. Idempotent. */
   end: (options?: { graceSeconds: number }) => Promise<void>;
   /** Resolves when the process and all that it started have ended, for whatever reason. */
@@ -79,14 +82,6 @@ export type AgentTurn = {
   /** Wall time of the turn, seconds; the silence limits of the settings count as well. */
   timeoutSeconds: number;
   /**
-   * Called with the events of one piece of the agent's output, at once and in order. At most one is a `result`; only
-   * warnings may follow it. A last turn may have more results, of which the last counts, and ends with `exited`.
-   * Synchronous: it must not throw and must not wait.
-   */
-  onEvents: (events: readonly AgentEvent[]) => void;
-  /** Called with what the turn has cost so far, while it runs: what is known of one whose end nobody sees. */
-  onSpent?: (spent: Spent) => void;
-  /**
    * Interrupts the turn: a request to stop, then TERM, then KILL, all within 2 s. A last turn gets no request: TERM,
    * the grace of the settings, KILL. With the reason `fence` it gets no grace: another agent may already work on the
    * same job.
@@ -97,12 +92,20 @@ export type AgentTurn = {
    * process of the run is left.
    */
   isLast?: boolean;
-  /**
-   * Awaited before the agent gets the prompt: until it resolves the agent has done nothing. If it rejects, the turn
-   * stops with the outcome `internal`.
-   */
-  beforePrompt?: (identity: ProcessIdentity) => Promise<void>;
 };
+
+/**
+ * What a turn yields: the agent's events in order, each as soon as it is there, and at last its outcome. At most one is a
+ * `result`; only warnings may follow it. A last turn may have more results, of which the last counts, and ends with
+ * `exited` before its outcome.
+ */
+export type TurnEvent =
+  | AgentEvent
+  /** A last turn, before the agent gets the prompt: it has done nothing until the next event is asked for. */
+  | { type: "ready"; identity: ProcessIdentity }
+  /** A last turn: what it has cost so far, all that is known of one whose end nobody sees. */
+  | { type: "spent"; spent: Spent }
+  | { type: "ended"; outcome: TurnOutcome };
 
 /** What a turn used and cost. */
 export type Spent = Pick<TurnOutcome, "usage" | "costUsd" | "costEstimated">;
@@ -132,4 +135,10 @@ export type TurnOutcome = {
   /** As the result reports it; without a result, of the calls that were told. */
   usage: Usage | null;
   durationMs: number;
+};
+
+/** The outcome of a turn whose events do not matter. */
+export const outcomeOf = async (turn: AsyncIterable<TurnEvent>): Promise<TurnOutcome> => {
+  for await (const event of turn) if (event.type === "ended") return event.outcome;
+  throw new Error("the turn has no outcome");
 };

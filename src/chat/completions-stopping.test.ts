@@ -67,7 +67,7 @@ describe("cancelling", () => {
         return isCreated;
       },
     };
-    const { submit, fake } = await openCompletions({ shared: { ...shared, store }, watchMs: 3_600_000 });
+    const { submit, fake } = await openCompletions({ shared: { ...shared, store } });
     fake.play = untilStopped;
     expect(await submit()).toMatchObject({ status: "cancelled", completion: { ended_at } });
     expect(fake.taken).toBe(0);
@@ -93,6 +93,7 @@ describe("cancelling", () => {
     expect(await b.completions.cancel({ uuid: "one" }, context)).toMatchObject({
       completion: { status: "cancelled" },
     });
+    expect(await a.completions.settle(() => true)).toBe(0);
     expect(await answer).toMatchObject({ success: false, status: "cancelled" });
     expect(a.fake.taken).toBe(0);
     expect((await a.told()).map(([type]) => type)).toEqual(["error", "done"]);

@@ -13,12 +13,13 @@ import { openFilesRecords } from "../store/files-records.ts";
 import { openLocalEventBus } from "../../test/open-stores.ts";
 import { fromStart } from "../../test/ports/event-bus-suite.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
-import { openCompletionSpool } from "./completion-writer.ts";
-import { createCompletions } from "./completions.ts";
-import type { EngineOutcome, EngineTurn } from "./engine.ts";
+import { createCompletions, openCompletionSpool } from "./completions.ts";
+import type { TurnOutcome } from "../agents/agent.ts";
+import type { AgentEvent } from "../contract/event.ts";
+import type { EngineEvent, EngineTurn } from "./engine.ts";
 import { endedBy } from "./failure.ts";
 
-export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
+export const outcome = (over: Partial<TurnOutcome> = {}): TurnOutcome => ({
   ok: true,
   prompted: true,
   reason: null,
@@ -42,10 +43,11 @@ export const outcome = (over: Partial<EngineOutcome> = {}): EngineOutcome => ({
   ...over,
 });
 
-type Play = (turn: EngineTurn) => Promise<EngineOutcome>;
+/** Resolves to how the turn ends. */
+type Play = (turn: EngineTurn, emit: (...events: AgentEvent[]) => void) => Promise<TurnOutcome>;
 
 /** A turn that lasts until it is stopped. */
-export const untilStopped: Play = async ({ signal }) => {
+export const untilStopped = async ({ signal }: EngineTurn): Promise<TurnOutcome> => {
   await delay(2 ** 30, undefined, { signal, ref: false }).catch(() => undefined);
   throw endedBy(signal);
 };
@@ -53,18 +55,28 @@ export const untilStopped: Play = async ({ signal }) => {
 /** An engine that plays what it is told, with so many places. */
 const fakeEngine = (places = 10) => {
   const state = { play: (async () => outcome()) as Play, turns: [] as EngineTurn[], taken: 0 };
+  const closing = new AbortController();
   const engine = {
     admit: () => {
+      closing.signal.throwIfAborted();
       if (state.taken >= places) throw new ServiceError("capacity_full", "All places are taken; try again");
       state.taken += 1;
-      return { release: () => void (state.taken -= 1) };
+      return () => void (state.taken -= 1);
     },
-    run: async (turn: EngineTurn) => {
+    run: async function* (asked: EngineTurn): AsyncGenerator<EngineEvent, void, void> {
+      const turn = { ...asked, signal: AbortSignal.any([asked.signal, closing.signal]) };
       state.turns.push(turn);
-      return await state.play(turn);
+      const events: AgentEvent[] = [];
+      yield { type: "session", id: "session-1" };
+      const ended = await state.play(turn, (...more) => events.push(...more));
+      yield* events;
+      yield { type: "ended", outcome: ended };
+      if (!ended.ok) throw new ServiceError("model_failed", ended.error ?? "");
     },
   };
-  return Object.assign(state, { engine });
+  /** As the engine at the end of the service. */
+  const close = () => closing.abort(new ServiceError("draining", "The service is shutting down; ask again"));
+  return Object.assign(state, { engine, close });
 };
 
 const agentPackage: Pick<AgentPackage, "name" | "profile" | "read"> = {
@@ -86,7 +98,6 @@ type Given = {
   /** What two instances have in common. */
   shared?: { store: CompletionStore; bus: EventBus };
   instance?: { podName: string; epoch: string };
-  watchMs?: number;
   /** Of the spool. */
   directory?: string;
 };
@@ -109,7 +120,6 @@ export const openCompletions = async ({
   places,
   shared,
   instance = { podName: "pod", epoch: "e1" },
-  watchMs = 10,
   directory,
 }: Given = {}) => {
   const { store, bus } = shared ?? (await openShared());
@@ -132,8 +142,6 @@ export const openCompletions = async ({
     instance,
     now: clock,
     log,
-    patience: { forMs: 300, firstPause: 5, longestPause: 20 },
-    watchMs,
   });
   const submit = (
     input: { uuid?: string; message?: string; [name: string]: unknown } = {},

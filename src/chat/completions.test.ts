@@ -45,18 +45,15 @@ describe("a completion that is waited for", () => {
 
   test("that fails answers 500 with what went wrong, and what is known of the turn", async () => {
     const { submit, fake, told } = await openCompletions();
-    fake.play = async ({ answerDigest, onSession }) => {
-      onSession?.("s");
-      answerDigest({ ...outcome({ ok: false, costUsd: 0.5, costEstimated: true }), sessionId: null });
-      throw new ServiceError("model_failed", "The model does not answer; try again later");
-    };
+    const error = "The model does not answer; try again later";
+    fake.play = async () => outcome({ ok: false, error, sessionId: null, costUsd: 0.5, costEstimated: true });
     const answer = await submit();
     expect(answer).toMatchObject({
       success: false,
       status: "failed",
       is_error: true,
       result: null,
-      session_id: "s",
+      session_id: "session-1",
       error: "The model does not answer; try again later",
       code: "model_failed",
       cost_usd: 0.5,
@@ -204,6 +201,7 @@ describe("what is refused leaves no record", () => {
     await opened.submit({ wait: false });
     await expect(opened.submit({ uuid: "two" })).rejects.toMatchObject({ code: "capacity_full" });
     expect(await records(opened)).toMatchObject({ count: 1 });
+    opened.fake.close();
     await opened.completions.stop();
   });
 
@@ -237,19 +235,17 @@ test("the same uuid is refused while it runs, on any instance, and is a new turn
 test("subscribers get what the agent does, in order, and its end", async () => {
   const { submit, fake, told, bus } = await openCompletions();
   const progress: string[] = [];
-  fake.play = async ({ onEvents }) => {
-    onEvents([
+  fake.play = async (_turn, emit) => {
+    emit(
       { type: "started", session_id: "s", model: null, agent_version: null },
       { type: "thinking", block: 0, text: "hm" },
       { type: "block_end", block: 0 },
       { type: "tool_use", id: "t1", name: "Read", input: { file: "a" }, parent: null },
-    ]);
-    onEvents([
       { type: "tool_result", tool_use_id: "t1", content: "x", is_error: false, parent: null },
       { type: "text", block: 1, text: "the " },
       { type: "text", block: 1, text: "answer" },
       { type: "warning", message: "w" },
-    ]);
+    );
     return outcome();
   };
   await submit({}, { progress: (message) => void progress.push(message) });

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
-import { orAborted } from "../lib/wait.ts";
+import { poll } from "../lib/wait.ts";
 import type { Lock, Locks } from "../store/locks.ts";
 import { endedBy } from "./failure.ts";
 
@@ -12,58 +12,40 @@ export type HeldConversation = { release: () => Promise<void>; lost: AbortSignal
  * once, so that one conversation cannot use up all permits.
  */
 export const createConversationTurns = (locks: Pick<Locks, "take">) => {
-  const queues = new Map<string, Promise<void>[]>();
+  /** Turns of this instance that hold a conversation or wait for it. */
+  const present = new Map<string, number>();
 
-  const queueUp = async (key: string, wait: Wait): Promise<() => void> => {
-    const before = queues.get(key) ?? [];
-    if (before.length > maxWaiting) throw busy("has an answer under way and another one waiting");
-    const { promise, resolve } = Promise.withResolvers<void>();
-    queues.set(key, [...before, promise]);
-    const leave = (): void => {
-      const rest = (queues.get(key) ?? []).filter((each) => each !== promise);
-      if (rest.length === 0) queues.delete(key);
-      else queues.set(key, rest);
-      resolve();
-    };
-    try {
-      await within(Promise.all(before), wait);
-      return leave;
-    } catch (error) {
-      leave();
-      throw error;
-    }
-  };
-
-  const held = (key: string, lock: Lock, leave: () => void): HeldConversation => {
-    const kept = retake(locks, key, lock);
-    const release = async (): Promise<void> => {
-      await kept.release();
-      leave();
-    };
-    return { release, lost: kept.lost };
+  const leave = (key: string): void => {
+    const others = (present.get(key) ?? 1) - 1;
+    if (others === 0) present.delete(key);
+    else present.set(key, others);
   };
 
   return {
     /** @throws ServiceError `conversation_busy` when it was not free in time; the reason of the signal */
     hold: async (key: string, seconds: number, signal: AbortSignal): Promise<HeldConversation> => {
-      const wait = { until: performance.now() + seconds * 1000, signal };
-      const leave = await queueUp(key, wait);
+      const others = present.get(key) ?? 0;
+      if (others > 1) throw busy("has an answer under way and another one waiting");
+      present.set(key, others + 1);
       try {
-        for (;;) {
-          const lock = await locks.take(nameOf(key));
-          if (lock !== null) return held(key, lock, leave);
-          // Another instance has it. Nothing announces its end, so poll.
-          await within(delay(pollMs), wait);
-        }
+        const deadline = performance.now() + seconds * 1000;
+        // Nothing announces the end of a turn, which may be another instance's.
+        const lock = await poll(() => locks.take(nameOf(key)), { ...pauses, signal, deadline });
+        if (lock === null) throw busy("was not free in time");
+        const { lost, release } = retake(locks, key, lock);
+        return { lost, release: () => release().finally(() => leave(key)) };
       } catch (error) {
-        leave();
-        throw error;
+        leave(key);
+        throw signal.aborted ? endedBy(signal) : error;
       }
     },
   };
 };
 
 const nameOf = (key: string): string => `conv:${key}`;
+
+/** Between attempts to take a lock, ms. */
+const pauses = { first: 20, longest: 150 };
 
 /**
  * A lock that is taken again when it lapsed during an outage of the store, so that the answer survives. It is lost
@@ -79,7 +61,7 @@ const retake = (locks: Pick<Locks, "take">, key: string, first: Lock): HeldConve
       const again = await locks.take(nameOf(key)).catch(() => undefined);
       if (again === null) return lost.abort();
       if (again !== undefined) return use(again);
-      await delay(pollMs, undefined, { ref: false });
+      await delay(pauses.longest, undefined, { ref: false });
     }
   };
   const use = (taken: Lock): void => {
@@ -96,25 +78,6 @@ const retake = (locks: Pick<Locks, "take">, key: string, first: Lock): HeldConve
       await lock.release();
     },
   };
-};
-
-type Wait = { until: number; signal: AbortSignal };
-
-const maxWaiting = 1;
-const pollMs = 150;
-
-/** Rejects when the time is up or the signal aborts first. */
-const within = async (event: Promise<unknown>, { until, signal }: Wait): Promise<void> => {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), Math.min(2 ** 31 - 1, Math.max(0, until - performance.now())));
-  try {
-    await orAborted(event, AbortSignal.any([signal, late.signal]));
-  } catch (error) {
-    if (signal.aborted) throw endedBy(signal);
-    throw late.signal.aborted ? busy("was not free in time") : error;
-  } finally {
-    clearTimeout(timer);
-  }
 };
 
 const busy = (why: string): ServiceError =>

@@ -1,6 +1,7 @@
 import type { TurnOutcome } from "../agents/agent.ts";
 import { ServiceError, type ErrorCode } from "../contract/errors.ts";
 import type { FailureReason } from "../contract/job.ts";
+import type { LoadedAgent } from "../profiles/agent-package.ts";
 
 /** The error of a failed turn. If the caller ended the turn, it is the reason of the signal. */
 export const turnFailure = (
@@ -28,6 +29,12 @@ const codes: Partial<Record<FailureReason, ErrorCode>> = {
   profile_invalid: "invalid_profile",
   mcp_config_invalid: "invalid_profile",
 };
+
+export const unknownModel = (model: string, { models }: LoadedAgent): ServiceError =>
+  new ServiceError(
+    "model_not_found",
+    `The model ${JSON.stringify(model.slice(0, 100))} does not exist; use one of ${models.slice(0, 20).join(", ")}`,
+  );
 
 /** An error in the public format. */
 export type PublicError = { message: string; type: string; param: string | null; code: string | null };

@@ -64,30 +64,14 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
 
   return {
     take: (event) => {
-      switch (event.type) {
-        case "thinking":
-          return [...release("narration"), thought(event)];
-        case "text":
-          return takeText(event);
-        // The model may take long to write the tool's input: earlier text need not wait for that.
-        case "tool_start":
-          return release("narration");
-        case "tool_use":
-        case "tool_result":
-          return takeTool(event);
-        case "warning":
-          forget(droppedBlock(event));
-          return [];
-        // A block's end decides nothing: what follows gives its role, and until then pieces may come.
-        case "block_end":
-        case "started":
-        case "retry":
-        case "rate_limit":
-        case "usage":
-        case "result":
-        case "exited":
-          return [];
-      }
+      if (event.type === "thinking") return [...release("narration"), thought(event)];
+      if (event.type === "text") return takeText(event);
+      // The model may take long to write the tool's input: earlier text need not wait for that.
+      if (event.type === "tool_start") return release("narration");
+      if (event.type === "tool_use" || event.type === "tool_result") return takeTool(event);
+      if (event.type === "warning") forget(event.dropped_block ?? null);
+      // A block's end decides nothing: what follows gives its role, and until then pieces may come.
+      return [];
     },
     finish: ({ ok, resultText }) => {
       const deltas = release(ok ? "final" : "narration");
@@ -109,6 +93,3 @@ const toolDelta = (event: ToolEvent): Delta =>
   event.type === "tool_use"
     ? { kind: "tool_use", id: event.id, name: event.name, input: event.input }
     : { kind: "tool_result", id: event.tool_use_id, content: event.content, isError: event.is_error };
-
-const droppedBlock = (event: Extract<AgentEvent, { type: "warning" }>): number | null =>
-  event.dropped_block ?? null;

@@ -1,6 +1,5 @@
 import type { Agent, AgentProcess } from "../agents/agent.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { createKeyedMutex, type KeyedMutex } from "../lib/keyed-mutex.ts";
 import type { Log } from "../lib/log.ts";
 import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import { turnFailure } from "./failure.ts";
@@ -9,7 +8,7 @@ import type { Workspaces } from "./workspaces.ts";
 /**
  * The agent's processes. One begins as `prewarmed` (started ahead of need, has no conversation yet) or is started for a
  * turn; between the turns of its conversation it is `idle`; it ends when it is outdated, unused for too long, or one too
- * many. Its configuration and its working directory, if empty, go with it.
+ * many. Its configuration goes with it.
  */
 export type Pool = Dependencies & {
   living: Set<WarmProcess>;
@@ -18,13 +17,8 @@ export type Pool = Dependencies & {
   idle: Map<string, IdleProcess>;
   /** Conversations whose process is ending: another must not continue the session before that. */
   ending: Map<string, Promise<void>>;
-  /** How many processes use a working directory, or are about to. */
-  users: Map<string, number>;
-  /** A directory is removed, or made for the next process, by one at a time. */
-  directories: KeyedMutex;
   refilling: Promise<void> | null;
-  /** Prewarming that failed since it last succeeded, and until when it pauses: ms of `performance.now()`. */
-  failures: number;
+  /** Until when prewarming pauses after a failure: ms of `performance.now()`. */
   pausedUntil: number;
   closed: boolean;
 };
@@ -32,7 +26,7 @@ export type Pool = Dependencies & {
 type Dependencies = {
   cli: Agent;
   agent: Pick<AgentPackage, "read" | "materialise" | "discard">;
-  workspaces: Pick<Workspaces, "pathOf" | "use" | "removeEmpty">;
+  workspaces: Pick<Workspaces, "pathOf" | "use">;
   /** How many are prewarmed, how many may be idle, and for how many seconds. */
   limits: { prewarmed: number; idle: number; idleSeconds: number };
   newId: () => string;
@@ -75,10 +69,7 @@ export const openPool = (deps: Dependencies): Pool => ({
   prewarmed: new Set(),
   idle: new Map(),
   ending: new Map(),
-  users: new Map(),
-  directories: createKeyedMutex(),
   refilling: null,
-  failures: 0,
   pausedUntil: 0,
   closed: false,
 });
@@ -106,7 +97,6 @@ export const takeFresh = async (
   for (const warm of pool.prewarmed) {
     if (warm.variant !== variant || !warm.process.isIdle()) continue;
     pool.prewarmed.delete(warm);
-    pool.failures = 0;
     return { warm, wasIdle: true };
   }
   return { warm: await startFresh(pool, wanted), wasIdle: false };
@@ -132,10 +122,7 @@ const start = async (
   const id = `${pool.idPrefix}${pool.newId()}`;
   const { model, maxTurns, disabledMcpServers } = wanted;
   try {
-    await pool.directories.runExclusive(cwd, async () => {
-      pool.users.set(cwd, (pool.users.get(cwd) ?? 0) + 1);
-      await pool.workspaces.use(cwd);
-    });
+    await pool.workspaces.use(cwd);
     const launch = await pool.agent.materialise({ processId: id, cwd, model, maxTurns, disabledMcpServers });
     const started = await pool.cli.start({ id, attempt: 1, cwd, launch, session });
     if (!started.ok) throw turnFailure(started.outcome, new AbortController().signal);
@@ -143,10 +130,10 @@ const start = async (
     const resumes = session.resumeFrom !== null;
     const warm = { process, cwd, variant: variantOf(wanted), appended: undefined, effort: null, resumes };
     pool.living.add(warm);
-    void process.ended.then(() => (pool.living.delete(warm), clear(pool, id, cwd)));
+    void process.ended.then(() => (pool.living.delete(warm), discard(pool, id)));
     return warm;
   } catch (error) {
-    await clear(pool, id, cwd);
+    await discard(pool, id);
     if (error instanceof ServiceError) throw error;
     throw new ServiceError("agent_failed", `The agent could not be started: ${String(error)}`, {
       cause: error,
@@ -154,18 +141,11 @@ const start = async (
   }
 };
 
-/** Removes what an ended process leaves behind. */
-const clear = async ({ agent, users, directories, workspaces, log }: Pool, id: string, cwd: string) => {
-  await agent
+/** Removes the configuration that an ended process leaves behind. */
+const discard = ({ agent, log }: Pool, id: string): Promise<void> =>
+  agent
     .discard(id)
     .catch((err: unknown) => log.warn({ err }, "the configuration of an agent process could not be removed"));
-  await directories.runExclusive(cwd, async () => {
-    const others = (users.get(cwd) ?? 1) - 1;
-    if (others > 0) return void users.set(cwd, others);
-    users.delete(cwd);
-    await workspaces.removeEmpty(cwd);
-  });
-};
 
 /** The conversation's idle process if it `fits`; null: there is none any more. */
 export const takeIdle = async (
@@ -244,13 +224,9 @@ const refill = async (pool: Pool): Promise<void> => {
   }
 };
 
-const pauseRefill = (pool: Pool): void => {
-  pool.failures += 1;
-  pool.pausedUntil = performance.now() + Math.min(longestPauseMs, firstPauseMs * 2 ** pool.failures);
-};
+const pauseRefill = (pool: Pool): void => void (pool.pausedUntil = performance.now() + pauseMs);
 
-const firstPauseMs = 1000;
-const longestPauseMs = 60_000;
+const pauseMs = 10_000;
 
 /** Ends all processes, and starts no more. */
 export const closePool = async (pool: Pool): Promise<void> => {

@@ -53,29 +53,12 @@ export const isOfSession =
   ({ answers }: Pick<ConversationRecord, "answers">): boolean => {
     const given = messages.filter(({ role }) => role === "assistant");
     if (given.length === 0) return true;
-    // The caller may have got nothing of an answer that was cut short.
-    const certain = answers.filter((answer) => answer !== unknownAnswer).length;
-    if (given.length < certain || given.length > answers.length) return false;
-    return inOrder(
-      given.map(({ content }) => digestOf(textOf(content))),
-      answers,
-    );
+    // The caller may have got nothing of an answer that was cut short, or any part of it.
+    const certain = answers.filter((answer) => answer !== unknownAnswer);
+    let found = 0;
+    for (const { content } of given) if (digestOf(textOf(content)) === certain[found]) found += 1;
+    return found === certain.length && given.length <= answers.length;
   };
-
-/** Whether `given` is `answers` without some of the uncertain ones. */
-const inOrder = (given: readonly string[], answers: readonly string[]): boolean => {
-  // The caller does not say which of the uncertain answers it omitted: try both for each.
-  let reachable = new Set([0]);
-  for (const answer of answers) {
-    const next = new Set<number>();
-    for (const at of reachable) {
-      if (answer === unknownAnswer) next.add(at);
-      if (at < given.length && (answer === unknownAnswer || answer === given[at])) next.add(at + 1);
-    }
-    reachable = next;
-  }
-  return reachable.has(given.length);
-};
 
 const textOf = (content: readonly TurnPart[]): string =>
   content.map((part) => (part.type === "text" ? part.text : "")).join("");

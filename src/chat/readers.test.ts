@@ -76,10 +76,11 @@ test.each([true, false])("an answer of more than 64 MiB ends its turn, stream %s
     conversation: { source: "new", id: null },
   });
   const text = "x".repeat(1_048_576);
-  const say = (block: number): void => turn.onEvents([{ type: "text", block, text }]);
-  for (let block = 0; block < 60; block += 1) say(block);
-  expect(() => {
-    for (let block = 60; block < 70; block += 1) say(block);
-  }).toThrow("the answer has more than 67108864 characters; ask for less");
-  turn.dispose();
+  for (let block = 0; block < 60; block += 1) turn.take({ type: "text", block, text });
+  expect(turn.signal.aborted).toBe(false);
+  for (let block = 60; block < 70; block += 1) turn.take({ type: "text", block, text });
+  expect(turn.signal.reason).toMatchObject({
+    code: "agent_failed",
+    message: expect.stringContaining("the answer has more than 67108864 characters; ask for less"),
+  });
 });

@@ -62,22 +62,20 @@ test("a late reader gets large pieces, and an event that is larger in one", asyn
   expect(pieces.filter(({ length }) => length > 65_536)).toHaveLength(1);
 });
 
-test("a reader that keeps up gets what was appended in microtasks, in one piece", async () => {
+test("a reader that keeps up gets what was appended together in one piece", async () => {
   const log = createTurnLog();
   const pieces: string[] = [];
   const reading = (async () => {
     for await (const piece of log.read(never)) pieces.push(Buffer.from(piece).toString());
   })();
-  const microtasks = async (): Promise<void> => {
-    for (let left = 20; left > 0; left -= 1) await Promise.resolve();
-  };
-  await microtasks();
+  await nextTurn();
   log.append(event("one"));
-  await microtasks();
+  await nextTurn();
   expect(pieces).toEqual([event("one")]);
   log.append(event("two"));
+  await Promise.resolve();
   log.append(event("three"));
-  await microtasks();
+  await nextTurn();
   expect(pieces).toEqual([event("one"), event("two") + event("three")]);
   log.end();
   await reading;
@@ -114,15 +112,4 @@ test("a reader that leaves in the middle leaves no listener", async () => {
   await reader.next();
   await reader.return();
   expect(getEventListeners(signal, "abort")).toEqual([]);
-});
-
-test("a log that was disposed of ends its readers", async () => {
-  const log = createTurnLog();
-  log.append(event("one"));
-  const reading = readAll(log);
-  await nextTurn();
-  log.dispose();
-  log.dispose();
-  expect((await reading).text).toBe(event("one"));
-  expect((await readAll(log)).text).toBe("");
 });

@@ -9,22 +9,23 @@ export type TurnLog = {
    * whole events: several events together have at most 65,536 characters. A read that began calls `left` at its end.
    */
   read: (signal: AbortSignal, left?: () => void) => AsyncGenerator<Uint8Array, void, void>;
-  /** Ends it and frees the memory. Idempotent. */
-  dispose: () => void;
 };
 
 /** Readers hold only their offset; the caller bounds what is appended. */
 export const createTurnLog = (): TurnLog => {
-  let events: string[] = [];
+  const events: string[] = [];
+  let grown = Promise.withResolvers<void>();
   let hasEnded = false;
-  const waiting = new Set<() => void>();
+  let isWaking = false;
+  /** After the events that came with this one: readers get them in one piece. */
   const wake = (): void => {
-    for (const wakeOne of waiting) wakeOne();
-    waiting.clear();
-  };
-  const end = (): void => {
-    hasEnded = true;
-    wake();
+    if (isWaking) return;
+    isWaking = true;
+    process.nextTick(() => {
+      isWaking = false;
+      grown.resolve();
+      grown = Promise.withResolvers();
+    });
   };
 
   return {
@@ -33,33 +34,25 @@ export const createTurnLog = (): TurnLog => {
       events.push(text);
       wake();
     },
-    end,
+    end: () => {
+      hasEnded = true;
+      wake();
+    },
     read: async function* (signal, left) {
       let at = 0;
-      let wakeMe = (): void => {};
-      const onAbort = (): void => wakeMe();
-      signal.addEventListener("abort", onAbort);
+      signal.addEventListener("abort", wake);
       try {
         while (!signal.aborted) {
           const piece = pieceFrom(events, at);
           at += piece.length;
           if (piece.length > 0) yield Buffer.from(piece.join(""));
           else if (hasEnded) return;
-          else {
-            const grown = new Promise<void>((resolve) => (wakeMe = resolve));
-            waiting.add(wakeMe);
-            await grown;
-            waiting.delete(wakeMe);
-          }
+          else await grown.promise;
         }
       } finally {
-        signal.removeEventListener("abort", onAbort);
+        signal.removeEventListener("abort", wake);
         left?.();
       }
-    },
-    dispose: () => {
-      events = [];
-      end();
     },
   };
 };

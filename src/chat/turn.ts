@@ -1,7 +1,7 @@
 import type { TurnOutcome } from "../agents/agent.ts";
 import type { DisconnectPolicy } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
-import type { AgentEvent } from "../contract/event.ts";
+import type { EngineEvent } from "./engine.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import { createAnswerDigest } from "./answer-digest.ts";
 import { orAborted } from "../lib/wait.ts";
@@ -28,16 +28,15 @@ type Options = {
 export type RunningTurn = ChatTurn & {
   /** Aborted when the turn must end, with a `ServiceError` as reason. */
   signal: AbortSignal;
-  onEvents: (events: readonly AgentEvent[]) => void;
-  /** The agent has ended the turn: sends what was held back, and returns the digest of the answer as it was sent. */
-  conclude: (outcome: Pick<TurnOutcome, "ok" | "text">) => string;
+  /** Sends what is visible of an event. An answer that becomes too large is stopped. */
+  take: (event: EngineEvent) => void;
+  /** Digest of the answer as it was sent so far. */
+  answerDigest: () => string;
   /** The last step: the end, or why there is no answer. */
   end: (outcome: { ok: true; usage: TurnOutcome["usage"] } | { ok: false; error: ServiceError }) => void;
   stop: (reason: ServiceError) => void;
   /** Characters sent so far. */
   size: () => number;
-  /** Nobody can join it any more: frees its log when its readers have left. */
-  dispose: () => void;
 };
 
 /** One turn as its callers see it: written once, read by each caller from the first byte on. */
@@ -60,67 +59,55 @@ export const createTurn = (options: Options): RunningTurn => {
     onAbandoned: () => stopping.abort(abandoned()),
   });
   let size = 0;
-  let isUnneeded = false;
-  const disposeIfDone = (): void => {
-    if (isUnneeded && readers.count() === 0) log.dispose();
+  let isBroken = false;
+  const send = (delta: Delta): void => {
+    if (delta.kind !== "thinking") digest.push(contentOf(delta));
+    const piece = stream ? chunks.delta(delta) : delta.kind === "thinking" ? delta.text : contentOf(delta);
+    size += piece.length;
+    // It is in memory.
+    if (size > maxChars) throw new Error(`the answer has more than ${maxChars} characters; ask for less`);
+    if (stream) log.append(piece);
+    else whole.take(delta);
   };
-  const entering = (signal: AbortSignal): (() => void) => {
-    const leave = readers.enter(signal);
-    return () => {
-      leave();
-      disposeIfDone();
-    };
-  };
-  const send = (deltas: readonly Delta[], isVisible = (delta: Delta) => shows(visibility, delta)): string => {
-    let text = "";
-    for (const delta of deltas) {
-      if (!isVisible(delta)) continue;
-      if (delta.kind !== "thinking") digest.push(contentOf(delta));
-      const piece = stream ? chunks.delta(delta) : "";
-      text += piece;
-      size += stream ? piece.length : sizeOf(delta);
-      // Both are in memory.
-      if (size > maxChars) throw new Error(`the answer has more than ${maxChars} characters; ask for less`);
-      if (!stream) whole.take(delta);
-    }
-    return text;
-  };
-  const append = (text: string): void => {
-    if (text !== "") log.append(text);
+  const sendVisible = (deltas: readonly Delta[]): void => {
+    for (const delta of deltas) if (shows(visibility, delta)) send(delta);
   };
   if (stream) log.append(chunks.role());
-  if (options.status !== "") append(send([{ kind: "text", text: options.status }], () => true));
+  if (options.status !== "") send({ kind: "text", text: options.status });
 
   return {
     id: head.id,
     conversation: options.conversation,
     signal: stopping.signal,
-    onEvents: (events) => append(events.map((event) => send(labeller.take(event))).join("")),
-    conclude: ({ ok, text }) => {
-      append(send(labeller.finish({ ok, resultText: text })));
-      return digest.digest();
+    take: (event) => {
+      if (isBroken || event.type === "session" || event.type === "ready" || event.type === "spent") return;
+      try {
+        if (event.type !== "ended") return sendVisible(labeller.take(event));
+        const { ok, text } = event.outcome;
+        sendVisible(labeller.finish({ ok, resultText: text }));
+      } catch (error) {
+        isBroken = true;
+        stopping.abort(unsendable(error));
+      }
     },
+    answerDigest: digest.digest,
     end: (outcome) => {
       readers.close();
       if (outcome.ok) {
-        append(stream ? chunks.stop(outcome.usage, includeUsage) + doneEvent : "");
+        if (stream) log.append(chunks.stop(outcome.usage, includeUsage) + doneEvent);
         answer.resolve(stream ? "" : whole.finish(outcome.usage));
       } else {
         const error = shows(visibility, { kind: "final" }) ? outcome.error : withoutQuotes(outcome.error);
-        append(stream ? errorEvent(publicError(error)) + doneEvent : "");
+        if (stream) log.append(errorEvent(publicError(error)) + doneEvent);
         answer.reject(error);
       }
       log.end();
     },
     stop: (reason) => stopping.abort(reason),
     size: () => size,
-    dispose: () => {
-      isUnneeded = true;
-      disposeIfDone();
-    },
-    stream: (signal) => log.read(signal, entering(signal)),
+    stream: (signal) => log.read(signal, readers.enter(signal)),
     whole: async (signal) => {
-      const leave = entering(signal);
+      const leave = readers.enter(signal);
       try {
         return await orAborted(answer.promise, signal);
       } catch (error) {
@@ -135,8 +122,12 @@ export const createTurn = (options: Options): RunningTurn => {
 /** Of an answer, with what a stream puts around each piece. */
 const maxChars = 64 * 1024 * 1024;
 
-const sizeOf = (delta: Delta): number =>
-  delta.kind === "thinking" ? delta.text.length : contentOf(delta).length;
+const unsendable = (error: unknown): ServiceError =>
+  new ServiceError(
+    "agent_failed",
+    `What the agent said could not be passed on, so it was stopped: ${error instanceof Error ? error.message : String(error)}`,
+    { cause: error },
+  );
 
 /** The first line says what failed; the rest quotes the agent, whose words are hidden. */
 const withoutQuotes = ({ code, message, retryAfter, cause }: ServiceError): ServiceError =>
@@ -186,7 +177,6 @@ export const createReaders = ({ policy, minGrace: leastGrace, onAbandoned }: Rea
       if (signal.aborted) leave();
       return leave;
     },
-    count: (): number => count,
     /** The turn has ended: readers may leave without consequence. */
     close: (): void => {
       over = true;

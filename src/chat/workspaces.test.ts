@@ -13,12 +13,14 @@ const setUp = async () => {
   return { root, workspaces: createWorkspaces({ root, agent: "default", now: () => now }) };
 };
 
-test("an empty directory goes, one with work in it stays", async () => {
+test("an empty directory goes a minute after its last use, one with work in it stays", async () => {
   const { root, workspaces } = await setUp();
-  for (const digit of [1, 2]) await workspaces.use(workspaces.pathOf(session(digit)));
+  const earlier = new Date(now.getTime() - 61_000);
+  for (const digit of [1, 2, 3]) await workspaces.use(workspaces.pathOf(session(digit)));
   await writeFile(join(workspaces.pathOf(session(2)), "work.txt"), "work");
-  for (const digit of [1, 2, 3]) await workspaces.removeEmpty(workspaces.pathOf(session(digit)));
-  expect(await readdir(join(root, "default"))).toEqual([session(2)]);
+  for (const digit of [1, 2]) await utimes(workspaces.pathOf(session(digit)), earlier, earlier);
+  expect(await workspaces.removeUnused(0, new Set())).toBe(1);
+  expect((await readdir(join(root, "default"))).toSorted()).toEqual([session(2), session(3)]);
 });
 
 test("only directories that were made here, are old and not in use are removed", async () => {

@@ -16,18 +16,19 @@ export const createWorkspaces = ({ root, agent, now }: Options) => {
     use: async (path: string): Promise<void> => {
       await touch(path).catch(async () => void (await mkdir(path, { recursive: true, mode: 0o700 })));
     },
-    /** Removes the directory unless it is missing, or anything is in it. */
-    removeEmpty: (path: string): Promise<void> => rmdir(path).catch(() => undefined),
-    /** Removes those not used since `before` (ms since the epoch), except `kept`. Resolves to how many. */
+    /**
+     * Removes those not used since `before` (ms since the epoch), and empty ones not used for a minute; except `kept`.
+     * Resolves to how many.
+     */
     removeUnused: async (before: number, kept: ReadonlySet<string>): Promise<number> => {
       const names = await readdir(home).catch(() => []);
       let removed = 0;
       for (const name of names.filter((each) => sessionForm.test(each))) {
         const path = join(home, name);
-        const unused = !kept.has(path) && ((await stat(path).catch(() => null))?.mtimeMs ?? before) < before;
-        if (!unused) continue;
-        // One that stays (a mount, a file that nobody may remove) must not keep those after it.
-        await removeTree(path).then(
+        const usedAt = kept.has(path) ? null : ((await stat(path).catch(() => null))?.mtimeMs ?? null);
+        if (usedAt === null || usedAt > Math.max(before, now().getTime() - emptyMs)) continue;
+        // One that stays (it is not empty, a mount, a file that nobody may remove) must not keep those after it.
+        await (usedAt < before ? removeTree(path) : rmdir(path)).then(
           () => (removed += 1),
           () => undefined,
         );
@@ -38,6 +39,8 @@ export const createWorkspaces = ({ root, agent, now }: Options) => {
 };
 
 export type Workspaces = ReturnType<typeof createWorkspaces>;
+
+const emptyMs = 60_000;
 
 /** Only directories made here are ever removed. */
 const sessionForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,11 +1,9 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Agent } from "../agents/agent.ts";
-import { openCompletionSpool } from "../chat/completion-writer.ts";
-import { createCompletions } from "../chat/completions.ts";
-import { createChat } from "../chat/create-chat.ts";
-import type { ObserveTurn, RequireAgent } from "../chat/engine.ts";
-import { createEngine } from "../chat/run-engine.ts";
+import { createChat } from "../chat/chat.ts";
+import { createCompletions, openCompletionSpool } from "../chat/completions.ts";
+import { createEngine, type ObserveTurn, type RequireAgent } from "../chat/engine.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import type { CompanionReader } from "../profiles/roots.ts";
@@ -73,7 +71,7 @@ export const openAgentMode = async (deps: Dependencies) => {
       engine.start();
       retention = startRetention(deps, 5000, async (_, isSure) => {
         await engine.prune(isSure);
-        await completions.settleLost(isLiving);
+        await completions.settle(isLiving);
         if (isSure) await store.expire(now());
       });
     },

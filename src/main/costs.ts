@@ -1,4 +1,4 @@
-import type { Agent, AgentProcess, AgentTurn, Spent } from "../agents/agent.ts";
+import type { Agent, AgentProcess, AgentTurn, Spent, TurnEvent } from "../agents/agent.ts";
 import { addUsage, type Usage } from "../contract/job.ts";
 import type { Log } from "../lib/log.ts";
 import { orAborted } from "../lib/wait.ts";
@@ -20,7 +20,7 @@ type Launch = { model: string | null; maxBudgetUsd: number | null };
 const costing = (process: AgentProcess, launch: Launch, { telemetry, log }: Dependencies): AgentProcess => {
   let { model } = launch;
 
-  const turn = async (asked: AgentTurn): Promise<Awaited<ReturnType<AgentProcess["turn"]>>> => {
+  const turn = async function* (asked: AgentTurn): AsyncGenerator<TurnEvent, void, void> {
     let earlier: Promise<EarlierRuns | null> | null = null;
     const priced = async <Given extends Pick<Spent, "usage" | "costUsd">>(given: Given) => {
       if (!mustBeReckoned(given)) return { ...given, costEstimated: false };
@@ -30,21 +30,18 @@ const costing = (process: AgentProcess, launch: Launch, { telemetry, log }: Depe
       return { ...given, ...costOf({ ...given, model, maxBudgetUsd: launch.maxBudgetUsd }, await earlier) };
     };
     let told: Usage | null = null;
-    const outcome = await process.turn({
-      ...asked,
-      onEvents: (events) => {
-        asked.onEvents(events);
-        const before = told;
-        for (const event of events)
-          if (event.type === "started") model = event.model ?? model;
-          else if (event.type === "usage") told = addUsage(told, event.usage);
-        if (asked.onSpent !== undefined && told !== before)
-          void priced({ usage: told, costUsd: null }).then(asked.onSpent);
-      },
-    });
-    const ended = await priced(outcome);
-    if (mustBeReckoned(ended)) log.warn({ model }, "the cost of a run is not known: its model has no price");
-    return ended;
+    for await (const event of process.turn(asked)) {
+      if (event.type === "started") model = event.model ?? model;
+      if (event.type === "ended") {
+        const outcome = await priced(event.outcome);
+        if (mustBeReckoned(outcome))
+          log.warn({ model }, "the cost of a run is not known: its model has no price");
+        yield { type: "ended", outcome };
+      } else yield event;
+      if (event.type !== "usage" || asked.isLast !== true) continue;
+      told = addUsage(told, event.usage);
+      yield { type: "spent", spent: await priced({ usage: told, costUsd: null }) };
+    }
   };
 
   return { ...process, turn };

@@ -123,7 +123,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const observeTurn: ObserveTurn = (turn) => {
     const traced = tracing?.observeTurn(turn);
     return {
-      events: (events) => traced?.events(events),
+      event: (event) => traced?.event(event),
       ended: (ended) => {
         bookings.turnEnded(ended);
         traced?.ended(ended);

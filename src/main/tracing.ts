@@ -31,7 +31,7 @@ export const openTracing = async (deps: Dependencies) => {
   const observeTurn: ObserveTurn = ({ agent, prompt }) => {
     const turn = traceTurn(tracer.start, { agent, prompt, at: now().toISOString(), contents });
     return {
-      events: (all) => all.forEach((event) => turn.take(event, now().toISOString())),
+      event: (event) => turn.take(event, now().toISOString()),
       ended: ({ outcome, endedAt, model }) =>
         turn.end(endedAt.toISOString(), {
           isError: !outcome.ok,

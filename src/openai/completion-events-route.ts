@@ -26,8 +26,6 @@ type Dependencies = Following & {
     ) => AsyncIterable<{ position: string; event: Entry }>;
   };
   getCompletion: (input: { uuid: string }, context: RequestContext) => Promise<{ completion: Completion }>;
-  /** Interval of checks whether the completion has ended without an event, ms. */
-  checkEveryMs?: number;
 };
 
 const description: ZodOpenApiOperationObject = {
@@ -75,51 +73,20 @@ export const completionEventsRoute = (deps: Dependencies): Route => ({
 type Reading = { completion: Completion; after: string | null; call: Call };
 
 async function* encoded(
-  deps: Dependencies,
-  { completion: { uuid, status, created_at: since }, after, call }: Reading,
+  { events, getCompletion }: Dependencies,
+  { completion: { uuid, status, created_at: since }, after, call: { principal } }: Reading,
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
   const reading = { after, since, once: isCompletionFinal(status) };
-  const context = { signal, principal: call.principal };
-  const mute = watchForEnd(deps, uuid, context);
-  try {
-    for await (const { position: id, event } of deps.events.read(uuid, reading, mute.signal)) {
-      mute.received();
-      yield encodeEvent({ id, event: event.event_type, data: JSON.stringify(event) });
-      if (event.event_type === "done") return;
-    }
-  } finally {
-    mute.stop();
+  for await (const { position: id, event } of events.read(uuid, reading, signal)) {
+    yield encodeEvent({ id, event: event.event_type, data: JSON.stringify(event) });
+    if (event.event_type === "done") return;
   }
   if (signal.aborted) return;
-  const { completion } = await deps.getCompletion({ uuid }, context);
+  const { completion } = await getCompletion({ uuid }, { signal, principal });
   if (isCompletionFinal(completion.status))
     yield encodeEvent({ event: "done", data: JSON.stringify(doneOf(completion)) });
 }
-
-/** A signal that aborts with that of the context, and when an ended completion has sent nothing for a while. */
-const watchForEnd = (
-  { getCompletion, checkEveryMs: lookEveryMs = 10_000 }: Dependencies,
-  uuid: string,
-  context: RequestContext,
-) => {
-  const end = new AbortController();
-  let isSilent = false;
-  const check = async (): Promise<void> => {
-    const wasSilent = isSilent;
-    isSilent = true;
-    if (!wasSilent) return;
-    const { completion } = await getCompletion({ uuid }, context);
-    if (isSilent && isCompletionFinal(completion.status)) end.abort();
-  };
-  // A failed check is repeated.
-  const timer = setInterval(() => void check().catch(() => undefined), lookEveryMs);
-  return {
-    signal: AbortSignal.any([context.signal, end.signal]),
-    received: (): void => void (isSilent = false),
-    stop: (): void => clearInterval(timer),
-  };
-};
 
 const doneOf = ({ uuid, status, ended_at, created_at, session_id }: Completion): Entry => ({
   event_type: "done",

@@ -21,12 +21,12 @@ export const readMessages = (given: readonly unknown[]): Conversation => {
     switch (message["role"]) {
       case "system":
       case "developer": {
-        const text = joined(partsOf(message["content"], at, textOnly));
+        const text = joined(partsOf(message["content"], at, ["text"]));
         if (text !== "") system.push(text);
         break;
       }
       case "user":
-        messages.push({ role: "user", content: partsOf(message["content"], at, textAndImages) });
+        messages.push({ role: "user", content: partsOf(message["content"], at, ["text", "image_url"]) });
         break;
       case "assistant":
         messages.push({ role: "assistant", content: assistantParts(message, at, callNames) });
@@ -62,51 +62,41 @@ const checkLast = (given: readonly unknown[], messages: readonly ChatMessage[]):
     throw new RequestFault(`messages[${index}].content`, "is empty; say something");
 };
 
-type ReadPart = (part: Given, at: string) => Part;
+type PartType = "text" | "image_url" | "refusal";
 
-const partsOf = (content: unknown, message: string, read: ReadPart): Part[] => {
+const partsOf = (content: unknown, message: string, types: readonly PartType[]): Part[] => {
   const at = `${message}.content`;
   if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
   if (content === undefined) throw new RequestFault(at, "is required", "missing_required_parameter");
   if (!Array.isArray(content))
     throw new RequestFault(at, "must be a string or an array of parts", "invalid_type");
-  return content.map((part: unknown, index) => {
-    const place = `${at}[${index}]`;
-    if (!isObject(part)) throw new RequestFault(place, "must be an object", "invalid_type");
-    return read(part, place);
-  });
+  return content.map((part: unknown, index) => partOf(part, `${at}[${index}]`, types));
 };
 
-const textOnly: ReadPart = (part, at) => {
-  if (part["type"] === "text") return { type: "text", text: stringAt(part["text"], `${at}.text`) };
-  throw unsupportedPart(part, at, "text");
-};
-
-const textOrRefusal: ReadPart = (part, at) =>
-  part["type"] === "refusal"
-    ? { type: "text", text: stringAt(part["refusal"], `${at}.refusal`) }
-    : textOnly(part, at);
-
-const textAndImages: ReadPart = (part, at) => {
-  if (part["type"] === "text") return textOnly(part, at);
-  if (part["type"] !== "image_url") throw unsupportedPart(part, at, "text and image_url");
+const partOf = (part: unknown, at: string, types: readonly PartType[]): Part => {
+  if (!isObject(part)) throw new RequestFault(at, "must be an object", "invalid_type");
+  const type = types.find((each) => each === part["type"]);
+  if (type === undefined) throw unsupportedPart(part, at, types);
+  if (type !== "image_url") return { type: "text", text: stringAt(part[type], `${at}.${type}`) };
   const { image_url: image } = part;
   return imageOf(stringAt(isObject(image) ? image["url"] : image, `${at}.image_url.url`), at);
 };
 
-const unsupportedPart = ({ type }: Given, at: string, supported: string): RequestFault =>
-  new RequestFault(
-    at,
-    typeof type === "string"
-      ? `a part of type ${type.slice(0, 50)} is not supported here, only ${supported}`
-      : `needs a type: ${supported}`,
-    typeof type === "string" ? "unsupported_content_type" : "missing_required_parameter",
-  );
+const unsupportedPart = ({ type }: Given, at: string, types: readonly PartType[]): RequestFault => {
+  const supported = types.filter((each) => each !== "refusal").join(" and ");
+  return typeof type === "string"
+    ? new RequestFault(
+        at,
+        `a part of type ${type.slice(0, 50)} is not supported here, only ${supported}`,
+        "unsupported_content_type",
+      )
+    : new RequestFault(at, `needs a type: ${supported}`, "missing_required_parameter");
+};
 
 /** The assistant's text, and below it, in words, its tool calls: the agent cannot be given calls of another one. */
 const assistantParts = (message: Given, at: string, callNames: Map<string, string>): Part[] => {
   const { content, refusal, tool_calls: calls, function_call: call } = message;
-  const said = content === null || content === undefined ? [] : partsOf(content, at, textOrRefusal);
+  const said = content === null || content === undefined ? [] : partsOf(content, at, ["text", "refusal"]);
   const refused: Part[] = typeof refusal === "string" ? [{ type: "text", text: refusal }] : [];
   const called: Part[] = [];
   if (isObject(call)) called.push(callPart(call));
@@ -128,7 +118,7 @@ const callPart = (call: Given): Part => {
 
 const resultPart = (message: Given, at: string, callNames: Map<string, string>): Part => {
   const { content, tool_call_id: id, name } = message;
-  const text = content === null ? "" : joined(partsOf(content, at, textOnly));
+  const text = content === null ? "" : joined(partsOf(content, at, ["text"]));
   const called = (typeof id === "string" ? callNames.get(id) : undefined) ?? nameOf({ name });
   return { type: "text", text: `[Result of the tool ${called}: ${text}]` };
 };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
+import { createChunks, doneEvent } from "../chat/chunks.ts";
 import type { ErrorCode } from "../contract/errors.ts";
 import { agentModeTag, errorResponses } from "../http/openapi.ts";
 import { ChatCompletionRequest } from "./request-schema.ts";
@@ -52,32 +53,13 @@ const Model = z
   .object({ id: z.string(), object: z.literal("model"), created: z.int(), owned_by: z.string() })
   .meta({ id: "Model" });
 
-const chunk = (choice: object, more: object = {}): string =>
-  `data: ${JSON.stringify({
-    id: "chatcmpl-5f1c",
-    object: "chat.completion.chunk",
-    created: 1_772_442_900,
-    model: "sonnet",
-    choices: [{ index: 0, delta: {}, finish_reason: null, ...choice }],
-    ...more,
-  })}\n\n`;
-
+const chunks = createChunks({ id: "chatcmpl-5f1c", created: 1_772_442_900, model: "sonnet" });
 const streamExample = [
-  chunk({ delta: { role: "assistant" } }),
-  chunk({ delta: { reasoning_content: "I look at the log" }, x_service_event_type: "thinking" }),
-  chunk({ delta: { content: "The clock change broke it." }, x_service_event_type: "final" }),
-  chunk(
-    { finish_reason: "stop" },
-    {
-      usage: {
-        prompt_tokens: 812,
-        completion_tokens: 9,
-        total_tokens: 821,
-        prompt_tokens_details: { cached_tokens: 0 },
-      },
-    },
-  ),
-  "data: [DONE]\n\n",
+  chunks.role(),
+  chunks.delta({ kind: "thinking", text: "I look at the log" }),
+  chunks.delta({ kind: "final", text: "The clock change broke it." }),
+  chunks.stop(null, false),
+  doneEvent,
 ].join("");
 
 const optional = (description: string) => z.string().optional().meta({ description });

@@ -34,16 +34,6 @@ const prompts: [ui: string, prompt: string, answer: string][] = [
     "Provide a concise, 5-word-or-less title for the chat. Only the title.\n\nConversation:\nUser: Why is the build red?\nAI: It is the clock.",
     "Why is the build red",
   ],
-  [
-    "LibreChat's title with language",
-    "Analyze this conversation and provide:\n1. Its language\n2. A concise title\n\nUser: Why is the build red?\nAI: It is the clock.",
-    '{"language":"English","title":"Why is the build red"}',
-  ],
-  [
-    "Continue's title",
-    "Given the following... please reply with a title for the chat that is short.\n\nThe build is red because of the clock change.",
-    "The build is red because of",
-  ],
 ];
 
 describe("what chat UIs ask on the side", () => {

@@ -6,31 +6,26 @@ export type SideAnswer = { kind: string; text: string };
  * Answers the side requests of chat UIs about a chat (its title, tags, follow-up questions), in the form that they ask
  * for; null: the request is for the agent. UIs send these like any other request, under the chat's own id: the agent
  * would take them for its user's next message.
- * @param task value of `X-Service-Task`; null: none, and the text of the only message decides
+ * @param task value of `X-Service-Task`; null: none, and the wording of Open WebUI and LibreChat is recognised
  */
 export const sideAnswer = (
   { system, messages }: Pick<ChatRequest, "system" | "messages">,
   task: string | null,
 ): SideAnswer | null => {
   const text = textOf(messages);
-  const recognised = recognise(text, messages, system);
-  if (task !== null) {
-    const kind = tasks.find(({ name }) => name.test(task))?.kind ?? recognised?.kind ?? "plain title";
-    return answered(kind, recognised?.about ?? aboutOf(text));
-  }
-  return recognised === null ? null : answered(recognised.kind, recognised.about);
+  const kind =
+    task === null
+      ? recognise(text, messages, system)
+      : (tasks.find(({ name }) => name.test(task))?.kind ?? "plain title");
+  return kind === null ? null : { kind, text: forms[kind](aboutOf(text)) };
 };
 
 type Kind = keyof typeof forms;
-type Recognised = { kind: Kind; about: string };
-
-const answered = (kind: Kind, about: string): SideAnswer => ({ kind, text: forms[kind](about) });
 
 /** `about`: the user's first message in the chat. */
 const forms = {
   title: (about: string) => JSON.stringify({ title: titleOf(about) }),
   "plain title": (about: string) => titleOf(about),
-  "title and language": (about: string) => JSON.stringify({ language: "English", title: titleOf(about) }),
   tags: () => JSON.stringify({ tags: ["General"] }),
   "follow-ups": () => JSON.stringify({ follow_ups: [] }),
 } as const;
@@ -42,42 +37,24 @@ const tasks: readonly { kind: Kind; name: RegExp; field: RegExp }[] = [
   { kind: "title", name: /title/i, field: /"title"\s*:/ },
 ];
 
-/** A real request may speak of titles too: a side request begins like the prompt of a known UI and quotes the chat. */
+/** A real request may speak of titles too: a side request begins like a known UI's prompt and quotes the chat. */
 const recognise = (
   text: string,
   messages: ChatRequest["messages"],
   system: readonly string[],
-): Recognised | null => {
-  if (messages.length !== 1 || messages[0]?.content.some(({ type }) => type !== "text") === true) return null;
+): Kind | null => {
   const chat = quotedChat(text);
-  const recognised = openWebUi(text, chat) ?? libreChat(text) ?? continueTitle(text);
-  if (recognised === null || hasSlashToken([...system, text.replace(chat ?? "", "")])) return null;
-  return recognised;
-};
-
-const openWebUi = (text: string, chat: string | null): Recognised | null => {
+  const isText = messages.length === 1 && messages[0]?.content.every(({ type }) => type === "text") === true;
+  const instructions = text.replace(chat ?? "", "");
+  if (!isText || hasSlashToken([...system, instructions])) return null;
+  if (libreChatTitle.test(text) && userLine.test(text)) return "plain title";
   if (chat === null || !text.startsWith("### Task:")) return null;
-  const instructions = text.replace(chat, "");
+  const isPlainTitle = /^### Task:\s+[^\n]{0,200}\btitle\b/i.test(instructions.slice(0, 500));
   const kind = tasks.find(({ field }) => field.test(instructions))?.kind;
-  if (kind !== undefined) return { kind, about: aboutOf(text) };
-  return /^### Task:\s+[^\n]{0,200}\btitle\b/i.test(instructions.slice(0, 500))
-    ? { kind: "plain title", about: aboutOf(text) }
-    : null;
+  return kind ?? (isPlainTitle ? "plain title" : null);
 };
 
-const libreChat = (text: string): Recognised | null => {
-  const head = text.slice(0, 500);
-  const isPlain = /^(Provide|Please generate|Write) a concise, 5-word-or-less title\b/i.test(head);
-  const isWithLanguage = /^Analyze this conversation and provide:[^]*\btitle\b/i.test(head);
-  if ((!isPlain && !isWithLanguage) || !userLine.test(text)) return null;
-  return { kind: isPlain ? "plain title" : "title and language", about: aboutOf(text) };
-};
-
-const continueTitle = (text: string): Recognised | null => {
-  if (!/^Given the following\W{0,5}please reply with a title for the chat\b/i.test(text)) return null;
-  const end = text.indexOf("\n");
-  return end === -1 ? null : { kind: "plain title", about: text.slice(end).trim() };
-};
+const libreChatTitle = /^(Provide|Please generate|Write) a concise, 5-word-or-less title\b/i;
 
 /** From the first `<chat_history>` on: the quoted messages may contain tags too. */
 const quotedChat = (text: string): string | null => {

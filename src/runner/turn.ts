@@ -1,9 +1,10 @@
 import { join } from "node:path";
-import type { Agent, AgentLaunch, AgentTurn, Spent, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, AgentLaunch, Spent, TurnEvent, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import { addUsage, hasTokens } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Log } from "../lib/log.ts";
+import type { ProcessIdentity } from "../lib/process/identity.ts";
 import { traceparentOf } from "../lib/trace-context.ts";
 import { cutFront } from "../lib/tail-buffer.ts";
 import { taskFilesDirectory } from "../profiles/materialise.ts";
@@ -37,7 +38,7 @@ const maxTextBytes = 51_200;
 
 /** Starts the agent in the worktree, gives it the task as its only turn, and publishes its events. */
 export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
-  const { record, run, worktree, launch } = job;
+  const { record, run, launch } = job;
   const session = await chooseSession(record, job.profiles, job.newId);
   run.signal.throwIfAborted();
   const started = await job.agent.start({
@@ -52,39 +53,77 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     run.event({ type: "exited", exit_code: null, signal: null });
     return started.outcome;
   }
-  const outcome = await started.process.turn({
+  const broken = new AbortController();
+  const turn = started.process.turn({
     content: [{ type: "text", text: promptOf(job, session.resumeFrom !== null) }],
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
     isLast: true,
-    signal: run.signal,
-    beforePrompt: async (identity) => {
-      // Before the record: a crash in between repeats the line instead of losing it.
-      if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record);
-      const isOwner = await run.record({
-        pid: identity.pid,
-        process: identity,
-        session_id: session.id,
-        job_config_dir: launch.configDir,
-        worktree_id: worktree.worktreeId,
-        worktree_path: job.directory,
-        branch: worktree.branch,
-        read_only: job.readOnly,
-        ...(launch.model === null ? {} : { model: launch.model }),
-      });
-      if (!isOwner) throw new LostOwnership("another run owns the job");
-      run.stage("agent_started", `pid ${identity.pid}`);
-    },
-    onEvents: publishEvents(run, job.log),
-    onSpent: (spent) => run.note(spentBy(record, spent), { lazy: false }),
+    signal: AbortSignal.any([run.signal, broken.signal]),
   });
+  const outcome = await publishTurn(job, turn, session.id, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
   if (outcome.sessionId !== null && outcome.sessionId !== session.id)
     await job.profiles.noteSession(outcome.sessionId, record);
-  return { ...outcome, text: cutFront(outcome.text, maxTextBytes) };
+  const text = cutFront(outcome.text, maxTextBytes);
+  return broken.signal.aborted
+    ? { ...outcome, text, ...brokenBy(broken.signal.reason) }
+    : { ...outcome, text };
 };
+
+/** Records and publishes what a turn yields. What cannot be published ends the turn, by `broken`. */
+const publishTurn = async (
+  job: JobTurn,
+  turn: AsyncIterable<TurnEvent>,
+  sessionId: string,
+  broken: AbortController,
+): Promise<TurnOutcome> => {
+  const { record, run, log } = job;
+  const publish = createPublisher(run);
+  for await (const event of turn) {
+    if (event.type === "ended") return event.outcome;
+    if (event.type === "ready") await recordStart(job, sessionId, event.identity);
+    else if (event.type === "spent") run.note(spentBy(record, event.spent), { lazy: false });
+    else if (!broken.signal.aborted) {
+      try {
+        publish(event);
+      } catch (err) {
+        log.error({ err }, "what the agent said could not be passed on");
+        broken.abort(err);
+      }
+    }
+  }
+  throw new Error("the agent's turn has no outcome");
+};
+
+/** Before the agent gets its prompt. @throws LostOwnership */
+const recordStart = async (job: JobTurn, sessionId: string, identity: ProcessIdentity): Promise<void> => {
+  const { record, run, worktree, launch } = job;
+  // Before the record: a crash in between repeats the line instead of losing it.
+  if (!isNoted(record, sessionId)) await job.profiles.noteSession(sessionId, record);
+  const isOwner = await run.record({
+    pid: identity.pid,
+    process: identity,
+    session_id: sessionId,
+    job_config_dir: launch.configDir,
+    worktree_id: worktree.worktreeId,
+    worktree_path: job.directory,
+    branch: worktree.branch,
+    read_only: job.readOnly,
+    ...(launch.model === null ? {} : { model: launch.model }),
+  });
+  if (!isOwner) throw new LostOwnership("another run owns the job");
+  run.stage("agent_started", `pid ${identity.pid}`);
+};
+
+const brokenBy = (reason: unknown): Pick<TurnOutcome, "ok" | "reason" | "retryable" | "error"> => ({
+  ok: false,
+  reason: "internal",
+  retryable: true,
+  error: `What the agent said could not be passed on, so it was stopped: ${reason instanceof Error ? reason.message : String(reason)}.\nWhat to do: Continue the session.`,
+});
 
 /** What a job has used and cost with this attempt; `record` is as it was when the attempt began. */
 export const spentBy = (record: JobRecord, { usage, costUsd, costEstimated }: Spent): JobPatch => ({
@@ -97,11 +136,11 @@ const unknownCost = (model: string | null): string =>
   `What this run cost is not known: it ended without a result, and there is no price for the model ${model ?? "(unknown)"}; set max_budget_usd in its profile`;
 
 /** Publishes a run's events, and the stages that they imply. */
-const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
+const createPublisher = (run: Run): ((event: AgentEvent) => void) => {
   let spoke = false;
   let result: Extract<AgentEvent, { type: "result" }> | null = null;
   const warned = new Set<string>();
-  const publish = (event: AgentEvent): void => {
+  return (event) => {
     if (!spoke && ["thinking", "text", "tool_use"].includes(event.type)) {
       spoke = true;
       run.stage("first_output");
@@ -115,14 +154,6 @@ const publishEvents = (run: Run, log: Log): AgentTurn["onEvents"] => {
     if (!isOfRun || warned.has(event.message) || warned.size >= mostWarnings) return run.event(event);
     warned.add(event.message);
     run.warn(event.message);
-  };
-  return (events) => {
-    try {
-      events.forEach(publish);
-    } catch (err) {
-      log.error({ err }, "what the agent said could not be passed on");
-      throw err;
-    }
   };
 };
 

@@ -26,13 +26,16 @@ type ConverseOptions = {
   session?: AgentStart["session"];
 };
 
-export type Said = { outcome: TurnOutcome; events: AgentEvent[]; batches: AgentEvent[][] };
+export type Said = { outcome: TurnOutcome; events: AgentEvent[] };
 
 export type Conversation = {
   directory: string;
   process: AgentProcess;
-  /** Runs one turn; `onEvents` is called besides the collecting. */
-  say: (text: string, turn?: Partial<AgentTurn>) => Promise<Said>;
+  /** Runs one turn; `onEvent` is called besides the collecting. */
+  say: (
+    text: string,
+    turn?: Partial<AgentTurn> & { onEvent?: (event: AgentEvent) => unknown },
+  ) => Promise<Said>;
   /** Pids that carry the process's marker. */
   left: () => Promise<number[]>;
 };
@@ -66,21 +69,23 @@ export const converse = async (options: ConverseOptions): Promise<Conversation> 
     directory: options.directory,
     process: agent,
     left: async () => (await findMarked({ name: "SERVICE_JOB_ID", value: agent.id })).map(({ pid }) => pid),
-    say: async (text, turn = {}) => {
-      const batches: AgentEvent[][] = [];
-      const outcome = await agent.turn({
+    say: async (text, { onEvent, ...turn } = {}) => {
+      const events: AgentEvent[] = [];
+      const said = agent.turn({
         content: [{ type: "text", text }],
         appendSystemPrompt: null,
         effort: null,
         timeoutSeconds: 60,
         signal: new AbortController().signal,
         ...turn,
-        onEvents: (events) => {
-          batches.push([...events]);
-          turn.onEvents?.(events);
-        },
       });
-      return { outcome, events: batches.flat(), batches };
+      for await (const event of said) {
+        if (event.type === "ended") return { outcome: event.outcome, events };
+        if (event.type === "ready" || event.type === "spent") continue;
+        events.push(event);
+        onEvent?.(event);
+      }
+      throw new Error("the turn has no outcome");
     },
   };
 };

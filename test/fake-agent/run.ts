@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import type { AgentLaunch, AgentStart, AgentTurn, TurnOutcome } from "../../src/agents/agent.ts";
+import type { AgentLaunch, AgentStart, AgentTurn, TurnEvent, TurnOutcome } from "../../src/agents/agent.ts";
 import { createClaudeAgent, type TelemetryReceiver } from "../../src/agents/claude/claude.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
@@ -31,6 +31,8 @@ export type FakeRunOptions = {
   /** What the service knows as secrets. */
   secrets?: string[];
   receiver?: TelemetryReceiver;
+  /** Awaited before the agent gets its prompt. */
+  onReady?: (identity: ProcessIdentity) => Promise<void>;
   onEvent?: (event: AgentEvent) => unknown;
 };
 
@@ -45,6 +47,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     env = {},
     secrets = [],
     receiver,
+    onReady,
     onEvent,
   } = options;
   const agent = createClaudeAgent({
@@ -64,9 +67,9 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     session: { id: randomUUID(), resumeFrom: null },
     ...start,
   });
-  const outcome = !started.ok
-    ? started.outcome
-    : await started.process.turn({
+  const said = !started.ok
+    ? [{ type: "ended", outcome: started.outcome } as const]
+    : started.process.turn({
         content: [{ type: "text", text: prompt }],
         appendSystemPrompt: null,
         effort: null,
@@ -74,17 +77,22 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
         isLast: true,
         signal: new AbortController().signal,
         ...turn,
-        beforePrompt: async (spawned) => {
-          identity = spawned;
-          await turn.beforePrompt?.(spawned);
-        },
-        onEvents: (batch) => {
-          for (const event of batch) {
-            events.push(event);
-            onEvent?.(event);
-          }
-        },
       });
+  const take = async (event: TurnEvent): Promise<void> => {
+    if (event.type === "ended" || event.type === "spent") return;
+    if (event.type === "ready") {
+      ({ identity } = event);
+      return await onReady?.(identity);
+    }
+    events.push(event);
+    onEvent?.(event);
+  };
+  let outcome: TurnOutcome | null = null;
+  for await (const event of said) {
+    if (event.type === "ended") ({ outcome } = event);
+    await take(event);
+  }
+  if (outcome === null) throw new Error("the turn has no outcome");
   const left = (await findMarked({ name: "SERVICE_JOB_ID", value: jobId })).map(({ pid }) => pid);
   return { outcome, events, jobId, identity, left };
 };

@@ -45,13 +45,6 @@ const cases: Case[] = [
     expected: "ok",
   },
   { given: "a good result, then cancelled", result: good, cause: "aborted", exit: 143, expected: "ok" },
-  {
-    given: "a result for a run that was not recorded",
-    result: good,
-    cause: "not_recorded",
-    expected: "internal",
-    retryable: true,
-  },
   { given: "an error result with exit 0", result: result(), exit: 0, expected: "agent_error" },
   { given: "cancelled", cause: "aborted", exit: 143, expected: null },
   {

@@ -4,7 +4,7 @@ import type { Observed } from "./read-output.ts";
 import type { Limit } from "./limits.ts";
 
 /** Why the service ended the run; null: it ended by itself. */
-export type EndCause = Limit | "aborted" | "not_recorded" | null;
+export type EndCause = Limit | "aborted" | null;
 
 export type Ended = { exitCode: number | null; signal: string | null };
 
@@ -21,7 +21,6 @@ export type Reason = Extract<
   | "timeout"
   | "stalled"
   | "cli_not_found"
-  | "internal"
 >;
 
 /** The judgement of a run. `reason` null with `ok` false: the caller ended it. */
@@ -43,7 +42,6 @@ type Evidence = {
  */
 export const classify = ({ observed, cause, ended }: Evidence): Verdict => {
   const { result } = observed;
-  if (cause === "not_recorded") return failure("internal", true);
   if (result?.ok) return { ok: true, reason: null, retryable: false };
   if (cause === "aborted") return { ok: false, reason: null, retryable: false };
   if (cause === "wall") return failure("timeout", false);

@@ -14,7 +14,7 @@ export type EndedTurn = {
   profile: string;
   observed: Observed;
   cause: EndCause;
-  /** Why the caller ended the turn, or the error of its event handler. */
+  /** Why the caller ended the turn. */
   interruption: unknown;
   prompted: boolean;
   /** Both are null for a process that goes on. */
@@ -175,10 +175,6 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
       ? "The model refused the task.\nPut it in other words, or choose another model."
       : "The agent reported that it failed.",
   agent_exit: (failed) => exit(failed),
-  internal: ({ interruption, prompted }) =>
-    prompted
-      ? `What the agent said could not be passed on, so it was stopped: ${reasonText(interruption)}.\nContinue the session.`
-      : `The run could not be recorded and was ended before the agent got its task: ${reasonText(interruption)}.`,
 };
 
 const isUnreachable = ({ result }: Observed): boolean =>
@@ -202,7 +198,7 @@ const exit = ({ ended: { exitCode, signal }, observed: { isLineCut, stdoutBytes 
 
 const status = (code: number | null): string => (code === null ? "" : ` (status ${code})`);
 
-/** The reason of an aborted signal, or a thrown value, as the end of a sentence. */
+/** The reason of an aborted signal as the end of a sentence. */
 const reasonText = (reason: unknown): string => {
   const text =
     reason instanceof Error ? reason.message : typeof reason === "string" ? reason : "no reason was given";

@@ -20,8 +20,8 @@ const sayAndAbort = async (
   const stop = new AbortController();
   return say(text, {
     signal: stop.signal,
-    onEvents: (events) => {
-      if (events.some((event) => event.type === type)) stop.abort(new Error("the caller left"));
+    onEvent: (event) => {
+      if (event.type === type) stop.abort(new Error("the caller left"));
     },
   });
 };
@@ -119,7 +119,7 @@ describe("the clocks", () => {
 test("a process that is ended in the middle of a turn ends the turn without a reason of the agent's", async () => {
   const talk = await start();
   let heard = false;
-  const running = talk.say("scenario: sleep", { onEvents: () => (heard = true) });
+  const running = talk.say("scenario: sleep", { onEvent: () => (heard = true) });
   await until(() => heard);
   await talk.process.end({ graceSeconds: 1 });
   const { outcome } = await running;

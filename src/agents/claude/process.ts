@@ -1,6 +1,6 @@
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
-import type { AgentProcess, AgentStart, AgentTurn, TurnOutcome } from "../agent.ts";
+import type { AgentProcess, AgentStart, AgentTurn, TurnEvent } from "../agent.ts";
 import { turnInput } from "./arguments.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import { readOutput } from "./read-output.ts";
@@ -73,16 +73,17 @@ export const createProcess = (options: Options): AgentProcess => {
     const late = setTimeout(() => void end(), closedOutputMs);
     void agent.ended.then(() => clearTimeout(late));
   });
-  const exited = async (how: EndedProcess): Promise<void> => {
+  const exited = (how: EndedProcess): void => {
     usable = false;
-    await current?.exited(how);
+    current?.exited(how);
+    current = null;
   };
   const ended = agent.ended.then(exited);
 
-  const turn = async (asked: AgentTurn): Promise<TurnOutcome> => {
+  const turn = (asked: AgentTurn): AsyncGenerator<TurnEvent, void, void> => {
     if (current !== null)
       throw new Error("A process runs one turn at a time: wait until the current one ends.");
-    if (asked.signal.aborted && !asked.isLast) return unpromptedOutcome(asked.signal.reason);
+    if (asked.signal.aborted && !asked.isLast) return unprompted(asked.signal.reason);
     if (turns > 0) reader.nextTurn();
     turns += 1;
     idleBytes = 0;
@@ -100,15 +101,10 @@ export const createProcess = (options: Options): AgentProcess => {
     });
     current = started;
     if (turns === 1) for (const message of warnings) started.accept({ type: "warning", message });
-    if (usable) {
-      started.write(turnInput({ turn: asked, first: turns === 1, appended, effort }));
-      effort = asked.effort ?? effort;
-    } else {
-      void agent.ended.then(exited);
-    }
-    const outcome = await started.outcome;
-    if (current === started) current = null;
-    return outcome;
+    if (!usable) void agent.ended.then(exited);
+    const input = usable ? turnInput({ turn: asked, first: turns === 1, appended, effort }) : null;
+    effort = asked.effort ?? effort;
+    return started.events(input);
   };
 
   return {
@@ -124,4 +120,8 @@ export const createProcess = (options: Options): AgentProcess => {
     },
     ended,
   };
+};
+
+const unprompted = async function* (reason: unknown): AsyncGenerator<TurnEvent, void, void> {
+  yield { type: "ended", outcome: unpromptedOutcome(reason) };
 };

@@ -37,8 +37,8 @@ const sayAndAbort = async ({ say }: Conversation, text: string, fits: (event: Ag
   const stop = new AbortController();
   return say(text, {
     signal: stop.signal,
-    onEvents: (events) => {
-      if (events.some(fits)) stop.abort(new Error("the caller left"));
+    onEvent: (event) => {
+      if (fits(event)) stop.abort(new Error("the caller left"));
     },
   });
 };

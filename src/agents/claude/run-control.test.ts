@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { expectTidy, fakeSettings, runFake } from "../../../test/fake-agent/run.ts";
+import { findMarked } from "../../../test/processes.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { until } from "../../../test/until.ts";
 import { isAlive } from "../../lib/process/identity.ts";
 import { createRedactor } from "../../lib/redact.ts";
+import { outcomeOf } from "../agent.ts";
 import { readOutput } from "./read-output.ts";
 import { startTurn } from "./turn.ts";
 
@@ -121,9 +123,13 @@ describe("the caller's signal", () => {
 
 describe("what cannot start", () => {
   test.each([
-    ["lives, but cannot be identified", () => Promise.reject(new Error("no file can be opened")), "internal"],
-    ["has ended already", () => Promise.resolve(null), "agent_exit"],
-  ])("an agent that %s gets no prompt", async (_what, identify, reason) => {
+    ["lives, but cannot be identified", () => Promise.reject(new Error("no fd")), "no fd"],
+    [
+      "has ended already",
+      () => Promise.resolve(null),
+      expect.objectContaining({ prompted: false, reason: "agent_exit" }) as object,
+    ],
+  ])("an agent that %s gets no prompt", async (_what, identify, expected) => {
     const identity = identify();
     identity.catch(() => undefined);
     const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
@@ -131,7 +137,6 @@ describe("what cannot start", () => {
     const ignore = (): void => undefined;
     const reader = readOutput({ stdout, stderr, redact, emit: ignore, onLine: ignore, onChunk: ignore });
     const gone = { exitCode: 1, signal: null, pipesHeldOpen: false, swept: 0, survivors: [], hidden: [] };
-    const ended = Promise.withResolvers<void>();
     const turn = startTurn({
       turn: {
         content: [],
@@ -140,21 +145,18 @@ describe("what cannot start", () => {
         timeoutSeconds: 60,
         isLast: true,
         signal: new AbortController().signal,
-        onEvents: ignore,
-        beforePrompt: async () => undefined,
       },
       settings: fakeSettings("/nowhere"),
       profile: "code",
       agent: { stdin, identity },
-      end: () => ended.resolve(),
+      end: () => turn.exited(gone),
       redact,
       observed: reader.observed(),
       spent: 0,
     });
-    turn.write("the task");
-    if (reason === "internal") await ended.promise;
-    await turn.exited(gone);
-    expect(await turn.outcome).toMatchObject({ prompted: false, reason });
+    const outcome = outcomeOf(turn.events("the task")).catch(({ message }: Error) => message);
+    if ((await identity.catch(() => undefined)) !== undefined) turn.exited(gone);
+    expect(await outcome).toEqual(expected);
     expect(stdin.read()).toBeNull();
   });
 
@@ -163,29 +165,28 @@ describe("what cannot start", () => {
     const run = await runFake("go on", {
       directory: await temporaryDirectory(),
       start: { session: { id: randomUUID(), resumeFrom: "/nowhere/at-all.jsonl" } },
-      turn: {
-        beforePrompt: async (identity) => {
-          await until(async () => !(await isAlive(identity)));
-          order.push("recorded");
-        },
+      onReady: async (identity) => {
+        await until(async () => !(await isAlive(identity)));
+        order.push("recorded");
       },
       onEvent: ({ type }) => order.push(type),
     });
     expectTidy(run);
-    expect(order.slice(-2)).toEqual(["recorded", "exited"]);
+    expect([order[0], order.at(-1)]).toEqual(["recorded", "exited"]);
     expect(run.outcome).toMatchObject({ reason: "agent_error", exitCode: 1 });
   });
 
   test("a spawn that cannot be recorded ends the agent before it has its prompt", async () => {
     const directory = await temporaryDirectory();
     const log = join(directory, "log");
-    const run = await runFake(`scenario: noop {"log": "${log}"}`, {
+    const id = randomUUID();
+    const run = runFake(`scenario: noop {"log": "${log}"}`, {
       directory,
-      turn: { beforePrompt: () => Promise.reject(new Error("the disk is full")) },
+      start: { id },
+      onReady: () => Promise.reject(new Error("the disk is full")),
     });
-    expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "internal", retryable: true });
-    expect(run.outcome.error).toContain("the disk is full");
+    await expect(run).rejects.toThrow("the disk is full");
+    expect(await findMarked({ name: "SERVICE_JOB_ID", value: id })).toEqual([]);
     await expect(readFile(log)).rejects.toThrow("ENOENT");
   });
 

@@ -21,9 +21,8 @@ const program = `
     redact: Object.assign((text) => text, { unfinished: () => 0 }),
   }).start(start);
   const warnings = [];
-  await agent.turn({ ...turn, signal: new AbortController().signal, onEvents: (events) => {
-    for (const event of events) if (event.type === "warning") warnings.push(event.message);
-  } });
+  for await (const event of agent.turn({ ...turn, signal: new AbortController().signal }))
+    if (event.type === "warning") warnings.push(event.message);
   console.log(JSON.stringify(warnings));`;
 
 /** Its memory, and so its environment and directory, are shown to nobody but root, like those of ssh-agent. */

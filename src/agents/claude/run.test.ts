@@ -54,11 +54,9 @@ describe("a good run", () => {
     let before = "";
     const run = await runFake(`scenario: noop {"log": "${log}"}`, {
       directory,
-      turn: {
-        beforePrompt: async (identity) => {
-          await new Promise((resolve) => setTimeout(resolve, 300));
-          before = await readFile(log, "utf8").catch(() => `nothing, pid ${identity.pid}`);
-        },
+      onReady: async (identity) => {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        before = await readFile(log, "utf8").catch(() => `nothing, pid ${identity.pid}`);
       },
     });
     const entry: unknown = JSON.parse(await readFile(log, "utf8"));

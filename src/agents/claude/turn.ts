@@ -1,6 +1,6 @@
 import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
-import type { AgentTurn, TurnOutcome } from "../agent.ts";
+import type { AgentTurn, TurnEvent } from "../agent.ts";
 import type { EndCause, Ended } from "./classify.ts";
 import { interruptLine } from "./arguments.ts";
 import { watchLimits } from "./limits.ts";
@@ -25,19 +25,18 @@ type StartTurn = {
 
 export type RunningTurn = {
   isLast: boolean;
-  /** Writes the prompt to the agent, once the caller is ready. */
-  write: (input: string) => void;
+  /** Gives the agent the prompt (null: it has ended), and yields what comes of it. */
+  events: (input: string | null) => AsyncGenerator<TurnEvent, void, void>;
   /** Accepts an event. False: the turn has its result already. */
   accept: (event: AgentEvent) => boolean;
   /** The CLI wrote a line. */
   lineRead: () => void;
-  /** Passes on the events of a piece of output. True: the turn has ended. */
+  /** All events of a piece of output have come. True: the turn has ended. */
   flush: () => boolean;
   /** The process has exited. */
-  exited: (ended: EndedProcess) => Promise<void>;
+  exited: (ended: EndedProcess) => void;
   /** The service is ending the process. */
   ending: (reason: unknown) => void;
-  outcome: Promise<TurnOutcome>;
 };
 
 /** From the request to stop to TERM, and from there to KILL. With the sweep it stays below 2 s. */
@@ -51,16 +50,15 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   const { turn, settings, agent, end, observed, spent } = begin;
   const { isLast = false } = turn;
   const began = performance.now();
-  const { promise: outcome, resolve } = Promise.withResolvers<TurnOutcome>();
-  let batch: AgentEvent[] = [];
+  const over = Promise.withResolvers<void>();
+  let waiting: TurnEvent[] = [];
+  let wake = (): void => {};
   let cause: EndCause = null;
   let interruption: unknown = null;
-  let written: Promise<void> | null = null;
   let prompted = false;
   let answered = false;
   /** Since the last result. */
   let worked = false;
-  let isMuted = false;
   let done = false;
   let ladder: NodeJS.Timeout | undefined;
 
@@ -89,35 +87,11 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   turn.signal.addEventListener("abort", onAbort, { once: true });
   if (turn.signal.aborted) onAbort();
 
-  /** Writes at once when there is nothing to wait for, as in a conversation. */
-  const writeWhenReady = async (input: string): Promise<void> => {
-    try {
-      if (turn.beforePrompt !== undefined) {
-        const identity = await agent.identity;
-        // It has ended: its exit tells the rest.
-        if (identity === null) return;
-        await turn.beforePrompt(identity);
-      }
-      if (cause !== null || done) return;
-      agent.stdin.write(input);
-      prompted = true;
-      limits.promptGiven();
-    } catch (error) {
-      stop("not_recorded", error);
-    }
-  };
-  const handOn = (): void => {
-    if (batch.length === 0) return;
-    const events = batch;
-    batch = [];
-    if (isMuted) return;
-    try {
-      turn.onEvents(events);
-    } catch (error) {
-      // A faulty event handler must not end the service and all other turns.
-      isMuted = true;
-      stop("not_recorded", error);
-    }
+  const give = (input: string | null): void => {
+    if (input === null || cause !== null || done) return;
+    agent.stdin.write(input);
+    prompted = true;
+    limits.promptGiven();
   };
   const finish = (ended: Ended): void => {
     done = true;
@@ -125,21 +99,42 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
     clearTimeout(ladder);
     turn.signal.removeEventListener("abort", onAbort);
     const durationMs = Math.round(performance.now() - began);
-    resolve(turnOutcome({ ...begin, cause, interruption, prompted, ended, durationMs }));
+    const outcome = turnOutcome({ ...begin, cause, interruption, prompted, ended, durationMs });
+    waiting.push({ type: "ended", outcome });
+    wake();
+    over.resolve();
   };
 
   return {
     isLast,
-    write: (input) => void (written = writeWhenReady(input)),
+    events: async function* (input) {
+      try {
+        const identity = isLast ? await agent.identity : null;
+        if (identity !== null && cause === null) yield { type: "ready", identity };
+        // Without an identity it has ended, and its exit tells the rest.
+        if (identity !== null || !isLast) give(input);
+        for (;;) {
+          const events = waiting;
+          waiting = [];
+          for (const event of events) yield event;
+          if (waiting.length > 0) continue;
+          if (done) return;
+          await new Promise<void>((resolve) => (wake = resolve));
+        }
+      } finally {
+        stop("aborted", "its caller left");
+        await over.promise;
+      }
+    },
     accept: (event) => {
       if (answered && !isLast && event.type !== "warning") return false;
       if (event.type !== "result") {
         worked ||= isWork(event);
-        batch.push(event);
+        waiting.push(event);
         return true;
       }
       answered = true;
-      batch.push({ ...event, cost_usd: ownCost(event.cost_usd, spent) });
+      waiting.push({ ...event, cost_usd: ownCost(event.cost_usd, spent) });
       if (isLast) {
         limits.result(worked);
         worked = false;
@@ -150,24 +145,18 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
     },
     lineRead: limits.event,
     flush: () => {
-      if (done) return true;
-      handOn();
-      if (answered && !isLast) finish({ exitCode: null, signal: null });
+      if (answered && !isLast && !done) finish({ exitCode: null, signal: null });
+      else wake();
       return done;
     },
-    exited: async (ended) => {
-      // Events of the turn's beginning come before its end.
-      await written;
+    exited: (ended) => {
       if (done) return;
-      for (const message of endWarnings({ ended, observed, cause })) {
-        batch.push({ type: "warning", message });
-      }
-      if (isLast) batch.push({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
-      handOn();
+      for (const message of endWarnings({ ended, observed, cause }))
+        waiting.push({ type: "warning", message });
+      if (isLast) waiting.push({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
       finish(ended);
     },
     ending: (reason) => void because("aborted", reason),
-    outcome,
   };
 };
 
