@@ -3,12 +3,12 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { converse } from "../cli/chat/converse.ts";
-import { openPrompt } from "../cli/chat/prompt.ts";
+import { askMessage } from "../cli/chat/prompt.ts";
 import { repositoryOf } from "../cli/commands/input.ts";
 import { CliError, exitCode, type ExitCode } from "../cli/failure.ts";
 import { interruptible } from "../cli/interruption.ts";
 import { waitForJob } from "../cli/live/follow.ts";
-import { layoutOf, note, painter, print } from "../cli/print.ts";
+import { layoutOf, note, print } from "../cli/print.ts";
 import type { Client } from "../client/client.ts";
 import { untilAnswered } from "../client/completion.ts";
 import type { Reached, Remote, Takeover } from "../fleet/fleet.ts";
@@ -93,9 +93,7 @@ export const followAction = ({ fleet }: AgentsContext, remote: Remote, id: strin
 /** A text that the user types, of one line or several; empty: none. */
 const askText = async (what: string): Promise<string> => {
   print(what);
-  const { stdin: input, stdout: output } = process;
-  using prompt = openPrompt({ input, output, paint: painter(output) });
-  return (await prompt.ask(new AbortController().signal))?.trim() ?? "";
+  return (await askMessage())?.trim() ?? "";
 };
 
 const answer = (client: Client, message: string, uuid: string): Promise<ExitCode> =>

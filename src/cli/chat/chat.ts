@@ -97,19 +97,15 @@ const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn
   const eventsOf = createChatEvents(talk.hide);
   using interruption = catchInterruption();
   try {
-    const end = await ask({
-      client,
-      talk,
-      message: question,
-      stop: interruption.signal,
-      onChunk: (chunk) => (json ? print(JSON.stringify(chunk)) : eventsOf(chunk).forEach(view.event)),
-    });
+    for await (const chunk of ask({ client, talk, message: question, stop: interruption.signal }))
+      if (json) print(JSON.stringify(chunk));
+      else eventsOf(chunk).forEach(view.event);
+  } finally {
     view.close();
-    if (end === "stopped") note(`Stopped. Go on with: ${resumeCommand(talk)}`);
-    else if (isNew && !json) note(`Go on with: ${resumeCommand(talk)}`);
-    return end === "stopped" ? interruption.exit() : exitCode.ok;
-  } catch (error) {
-    view.close();
-    throw error;
   }
+  const isStopped = interruption.signal.aborted;
+  const resume = `Go on with: ${resumeCommand(talk)}`;
+  if (isStopped) note(`Stopped. ${resume}`);
+  else if (isNew && !json) note(resume);
+  return isStopped ? interruption.exit() : exitCode.ok;
 };
