@@ -116,11 +116,11 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
     [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
-  const useful = commands.filter(([, , isUseful]) => isUseful);
-  if (columns < 72) return useful.map(([command]) => command).join("\n");
-  return useful.length === 0
-    ? ""
-    : aligned(useful.map(([command, meaning]) => [command, `# ${meaning}`])).join("\n");
+  return aligned(
+    commands
+      .filter(([, , isUseful]) => isUseful)
+      .map(([command, meaning]) => (columns < 72 ? [command] : [command, `# ${meaning}`])),
+  ).join("\n");
 };
 
 /** What the submission changed. */

@@ -35,11 +35,8 @@ export const agents = async (name: Action | undefined, options: AgentsOptions): 
     return await (await import("../../tui/agents.ts")).agents(openContext(options));
   if (name === undefined)
     throw usageError(`--headless needs a command, one of ${Object.keys(actions).join(", ")}`);
-  return await interruptible((signal) =>
-    actions[name]({ context: openContext(options), options, signal }).catch((error: unknown) => {
-      throw failureOf(error);
-    }),
-  );
+  const context = openContext(options);
+  return await interruptible((signal) => actions[name]({ context, options, signal }));
 };
 
 const openContext = ({ agentihubDir }: AgentsOptions): AgentsContext => {
@@ -95,10 +92,11 @@ const local = async ({ context, options }: Call): Promise<ExitCode> => {
 };
 
 const chat = async (call: Call): Promise<ExitCode> => {
-  const message = await readText(
-    given(call.options.message, "--message", "what to say"),
-    form("message", 1_000_000),
-  );
+  const message = await readText(given(call.options.message, "--message", "what to say"), {
+    noun: "message",
+    longest: 1_000_000,
+    empty: "say something to the agent",
+  });
   const remote = await usableRemote(call);
   if (remote.kind !== "agent")
     throw usageError(`${remote.name} answers no chats: use job, or an instance with AGENT_MODE=true`);
@@ -118,10 +116,11 @@ const chat = async (call: Call): Promise<ExitCode> => {
 };
 
 const job = async (call: Call): Promise<ExitCode> => {
-  const task = await readText(
-    given(call.options.task, "--task", "what the agent is to do"),
-    form("task", 100_000),
-  );
+  const task = await readText(given(call.options.task, "--task", "what the agent is to do"), {
+    noun: "task",
+    longest: 100_000,
+    empty: "say what the agent is to do",
+  });
   const repo = repositoryOf(given(call.options.repo, "--repo", "the repository"), call.context.gitHost);
   const remote = await usableRemote(call);
   await using reached = await call.context.fleet.reach(remote, call.signal);
@@ -185,16 +184,3 @@ const namesOf = (all: Named): string =>
     .slice(0, 50)
     .map(({ name }) => name)
     .join(", ");
-
-/** Their messages are for the user. */
-const failureOf = (error: unknown): unknown =>
-  error instanceof Error && !isBug(error) && !("code" in error)
-    ? new CliError(error.message, { cause: error })
-    : error;
-
-const form = (noun: "task" | "message", longest: number): Parameters<typeof readText>[1] => ({
-  noun,
-  longest,
-  empty: "say what the agent is to do",
-  tooLong: (length) => `The ${noun} has ${length} characters: put the details into a file, and name that`,
-});
