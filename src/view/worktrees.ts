@@ -174,18 +174,16 @@ export const cleanupReport = ({ results, removed, dry_run: dry }: Cleanup, layou
   return [...rows, ...quiet([total + (left === 0 ? "" : `; ${left} left in place`)], layout)].join("\n");
 };
 
-type Did = (verb: string) => string;
-
 /** An earlier call removed it. */
 const wasRemoved = ({ success, removed }: CleanupResult): boolean => success && !removed;
 
-const outcome = (result: CleanupResult, did: Did, paint: Paint): string => {
+const outcome = (result: CleanupResult, did: (verb: string) => string, paint: Paint): string => {
   if (wasRemoved(result)) return "was removed before";
   const size = bytes(result.size_bytes);
   return `${result.success ? did("removed") : paint("yellow", "left")}  ${size}`;
 };
 
-const remarks = (result: CleanupResult, did: Did): string[] => {
+const remarks = (result: CleanupResult, did: (verb: string) => string): string[] => {
   const { error, cancelled_jobs: jobs, salvage_ref: ref } = result;
   const saved = wasRemoved(result) ? "what was not pushed then is under" : `unpushed work ${did("saved")} as`;
   return [
