@@ -97,7 +97,7 @@ const commands: Record<keyof Operations, Command | null> = {
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
   get_diff: { command: "diff", positional: "job_id", options: {} },
   list_profiles: { command: "profiles", options: {} },
-  // svc run --wait and svc job --events follow the events instead.
+  // svc run --wait and svc logs -f follow the events instead.
   wait_for_job: null,
   prepare_worktree: {
     command: "worktrees prepare",

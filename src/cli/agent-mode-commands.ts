@@ -38,19 +38,13 @@ export const addAgentModeCommands = (program: Command, lazily: Lazily): void => 
 };
 
 const chatEnd = `
+svc prints the conversation's id; with it you can continue later. At the prompt,
+/help lists the commands. Exit: 0 the answer is complete, 1 there is none or not
+all of it, 2 not understood, 130 interrupted (the turn is stopped).
+
 Examples:
   svc chat
   svc chat "What does this service do, and where are its tests?"
   svc chat -c "$ID" "Now add the missing one"
   git diff | svc chat --hide thinking,tools,narration > review.md
-  svc chat "Count files" --json | jq -rj '.choices[0].delta.content // empty'
-
-svc prints the conversation's id; with it you can continue later. At the prompt,
-/help lists the commands.
-Words such as /show-thinking or /hide-tools in a message change what the agent
-shows to everyone who talks to it; /stream-status shows what is set. --hide is
-for this command only.
-
-Exit: 0 the answer is complete, 1 there is none or not all of it, 2 not
-understood, 130 interrupted (the turn is stopped).
 `;

@@ -48,43 +48,29 @@ export const createProgram = (finish: (code: number) => void): Command => {
 /** Operations whose command does more than one call. */
 const own: Record<string, () => Promise<(asked: Asked) => Promise<number>>> = {
   list_jobs: async () => (await import("./commands/jobs.ts")).jobs,
-  get_job: async () => (await import("./commands/follow.ts")).job,
   prepare_worktree: async () => (await import("./commands/worktrees-prepare.ts")).worktreesPrepare,
   cleanup_worktrees: async () => (await import("./commands/worktrees-cleanup.ts")).worktreesCleanup,
 };
 
 /** What they take besides. */
-const addFlags = ({
-  list_jobs: jobs,
-  get_job: job,
-  cleanup_worktrees: cleanup,
-}: Record<string, Command>): void => {
+const addFlags = ({ list_jobs: jobs, cleanup_worktrees: cleanup }: Record<string, Command>): void => {
   jobs
     ?.aliases(["ls", "ps"])
     .addOption(new Option("--active", "the same as --status active").conflicts(["status", "failed"]))
     .addOption(new Option("--failed", "the same as --status failed").conflicts("status"))
-    .option("-q, --quiet", "print ids only, whole")
-    .addOption(
-      new Option("--watch", "show the list until interrupted, redrawn every 2 s").conflicts([
-        "json",
-        "quiet",
-      ]),
-    );
+    .option("-q, --quiet", "print ids only, whole");
   const since = jobs?.options.find(({ long }) => long === "--since");
   if (since !== undefined) since.description += "; or how long ago: 30m, 2h, 3d";
-  job?.option("--events", "follow its events until it has ended; exit 0 only if it succeeded");
   cleanup?.addHelpText("after", cleanupEnd);
 };
 
 const helpEnd = `
 Commands that need a running service call it at SERVICE_HOST (127.0.0.1) and
 SERVICE_PORT (8200), with the key in SERVICE_API_KEY, or else the first of
-SERVICE_API_KEYS. drain calls the key-value store at KV_URL.
-
-Colours: off with NO_COLOR or without a terminal, on with FORCE_COLOR.
+SERVICE_API_KEYS.
 
 Exit codes:
-  0    done; with --wait or --events: the job succeeded
+  0    done; with --wait or --follow: the job succeeded
   1    the job did not succeed, the service refused or failed, or it cannot be
        reached; drain: jobs are left
   2    svc does not understand the command, or the service calls its input

@@ -1,5 +1,4 @@
 import { Command, InvalidArgumentError } from "commander";
-import { nearest } from "../lib/nearest.ts";
 import { sanitise } from "../view/sanitise.ts";
 
 type Action<Args extends unknown[]> = (...args: Args) => Promise<number>;
@@ -25,13 +24,8 @@ const usageText = (name: string, text: string): string => {
     /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "",
     /unknown option '[^']* /.test(text) ? "A task that begins with a dash goes after --\n" : "",
   ];
-  return text.replace(/^error: /, `${name}: `).replace(suggested, ifNear) + hints.join("");
+  return text.replace(/^error: /, `${name}: `) + hints.join("");
 };
-
-/** Commander suggests names that have little to do with what was typed. */
-const suggested = /(?<='-*([^'-][^']*)')\n\(Did you mean (?:one of )?([^?]*)\?\)/;
-const ifNear = (text: string, typed: string, names: string): string =>
-  nearest(typed, names.replaceAll(/(?<![^ ])-+/g, "").split(", ")) === undefined ? "" : text;
 
 /** Has each command name its own help after an error. */
 export const hintAtHelp = (program: Command, path = program.name()): void => {

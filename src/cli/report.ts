@@ -1,7 +1,7 @@
 import { ClientError } from "../client/client-error.ts";
 import { ConfigError } from "../config/config-error.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { CliError, exitCode, type ExitCode } from "./failure.ts";
+import { CliError, exitCode, isBug, type ExitCode } from "./failure.ts";
 import { note, print, printJson } from "./print.ts";
 import { flagWords, sanitise } from "../view/sanitise.ts";
 
@@ -34,9 +34,11 @@ const explain = (
       !failedAttempts.has(code);
     return { message, code, exit: refused ? exitCode.usage : exitCode.failure };
   }
-  const text = error instanceof Error ? error.message : String(error);
-  const message = `${text} (${levelVariable}=debug says more)`;
-  return { message, code: "internal", exit: exitCode.failure };
+  if (!(error instanceof Error) || isBug(error)) {
+    const message = `${String(error)} (${levelVariable}=debug says more)`;
+    return { message, code: "internal", exit: exitCode.failure };
+  }
+  return { message: error.message, code: "failed", exit: exitCode.failure };
 };
 
 /** Codes of status 400 for a valid request that failed. */

@@ -37,7 +37,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .option("--source <source>", "a .tgz, a directory or a git URL")
     .option("--rollback", "go back to the version before")
     .option("--json", "print what came of it as JSON")
-    .addHelpText("after", updateEnd)
+    .addHelpText(...examples("svc update --source ./svc-agent-0.2.0.tgz", "svc update --rollback"))
     .action(lazily(async () => (await import("./commands/update.ts")).update));
   program
     .command("status")
@@ -56,7 +56,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     )
     .option("--offline", "do not ask the git host, and write nothing")
     .option("--json", "print the checks as JSON")
-    .addHelpText("after", doctorEnd)
+    .addHelpText(...examples("svc doctor", "svc doctor --offline --json"))
     .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
   program
     .command("agents")
@@ -101,7 +101,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     )
     .option("--url <url>", "fetch the hook package from here instead of SERVICE_HOOKS_URL")
     .option("--json", "print the results as JSON")
-    .addHelpText("after", hooksSyncEnd)
+    .addHelpText(...examples("svc hooks sync --target bundle"))
     .action(lazily(async () => (await import("./commands/hooks.ts")).hooksSync));
   program
     .command("init-shared-fs")
@@ -111,7 +111,7 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     )
     .option("--shared-root <directory>", "where (default: SERVICE_SHARED_FS_ROOT)")
     .option("--json", "print what was created as JSON")
-    .addHelpText("after", initSharedFsEnd)
+    .addHelpText(...examples("svc init-shared-fs --shared-root /srv/shared"))
     .action(lazily(async () => (await import("./commands/service.ts")).initSharedFsCommand));
   program
     .command("version")
@@ -122,72 +122,30 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
 };
 
 const serveEnd = `
-SIGTERM: the service takes no new jobs and gives the running ones
-SERVICE_DRAIN_TIMEOUT (300 s) to finish; then it ends them and saves their work.
-A second SIGTERM, or Ctrl-C (SIGINT) at any time, ends the agents at once, saves
-their work and exits. A further signal may kill the process before that; the
-next start then ends the agents and saves the work.
+On SIGTERM the service takes no new jobs and gives the running ones
+SERVICE_DRAIN_TIMEOUT (300 s) to finish. On a second one, or Ctrl-C at any time,
+it ends the agents at once and saves their work.
 
-Examples:
+Example:
   svc serve
-  AGENT_MODE=true svc serve --port 8300 2> svc.log
 `;
 
 const agentsEnd = `
+chat goes to instances with AGENT_MODE=true, job to the others.
+
 Examples:
   svc agents
   svc agents --headless list | jq -r '.remotes[] | "\\(.state) \\(.name)"'
   svc agents --headless chat --pod svc-0 --message "Why does the build fail?"
   svc agents --headless job --pod svc-1 --repo acme/app --task "Fix the test"
-  svc agents --headless sync --pod svc-0
-
-chat goes to instances with AGENT_MODE=true, job to the others.
-Exit: 0 success, 1 failure, 2 invalid input.
-`;
-
-const doctorEnd = `
-Run it as the service's user, in the service's environment.
-
-Examples:
-  svc doctor
-  svc doctor --offline --json
 `;
 
 const drainEnd = `
-Needs KV_URL; a single instance with its jobs in files drains by itself on
-SIGTERM. Run it in the hook before an instance is stopped (preStop), in the
-instance's own environment. It waits for chat turns and completions too.
-After a drain, or an interruption, the instance takes jobs again until it is
-stopped. When jobs are left after the time-out, the instance takes none for
-another 60 s: stop it then, and they get SERVICE_DRAIN_TIMEOUT to end.
+Needs KV_URL. Run it in the hook before an instance is stopped (preStop), in the
+instance's own environment. It waits for chat turns and completions too. After a
+drain the instance takes jobs again until it is stopped; when jobs are left, in
+60 s.
 
 Example:
   svc drain --timeout 600
-`;
-
-const updateEnd = `
-Run it as a user who may write to the installation, in the service's
-environment; never as root with the service's home.
-
-Examples:
-  svc update --source ./svc-agent-0.2.0.tgz
-  svc update --rollback
-`;
-
-const hooksSyncEnd = `
-With --url the service uses the files once SERVICE_HOOKS_URL names the same URL.
-A running service fetches with: curl -X POST 'URL/admin/sync?target=hooks'
-
-Example:
-  svc hooks sync --target bundle
-`;
-
-const initSharedFsEnd = `
-Set for every instance SERVICE_SHARED_FS_ROOT=ROOT, and to share the clones
-SERVICE_REPOS_ROOT=ROOT/repos.
-A copied profile wins over the bundled one of its name, also with a newer svc:
-remove the copy to use the new one.
-
-Example:
-  svc init-shared-fs --shared-root /srv/shared
 `;

@@ -154,9 +154,5 @@ Examples:
   svc run "Review the error handling" -p review --model opus --timeout 30m
   svc run "Make it look like this" --file sketch.png --branch new-look
   svc run - -r git@github.com:acme/app.git < task.md
-  svc logs -f "$(svc run "Update the docs")"
-  svc run "Now add a test" --worktree-id "$ID"
-
-Put two dashes before a task that begins with a dash:
   svc run -r . -- "-O3 breaks the build: find out why"
 `;

@@ -129,6 +129,8 @@ export type Follow = {
   signal?: AbortSignal;
   /** How long to try to reach the service again; default a minute. */
   patienceMs?: number;
+  /** Called before each new try, with the time since the connection was lost, ms. */
+  onRetry?: (failure: unknown, lostMs: number) => void;
 };
 
 /**
@@ -138,7 +140,7 @@ export type Follow = {
 async function* followEvents(
   transport: Transport,
   jobId: string,
-  { after = 0, signal, patienceMs = 60_000 }: Follow,
+  { after = 0, signal, patienceMs = 60_000, onRetry }: Follow,
 ): AsyncGenerator<JobEvent, Job, void> {
   let last = after;
   let everConnected = false;
@@ -166,7 +168,9 @@ async function* followEvents(
       failure = error;
     }
     brokenSince ??= performance.now();
-    if (isFinal(failure, everConnected && performance.now() - brokenSince <= patienceMs)) throw failure;
+    const lostMs = performance.now() - brokenSince;
+    if (isFinal(failure, everConnected && lostMs <= patienceMs)) throw failure;
+    onRetry?.(failure, lostMs);
     await delay(pause(waits, failure), signal);
     waits += 1;
   }

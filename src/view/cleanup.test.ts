@@ -34,69 +34,43 @@ const body = (changes: Partial<Cleanup>): Cleanup => ({
   ...changes,
 });
 
+const report = (changes: Partial<Cleanup>): string => cleanupReport(body(changes), { paint: unpainted });
+
 describe("the report of a cleanup", () => {
   test("has each worktree, why one was left, where work is, and what was freed", () => {
-    const results = [result({ salvage_ref: "refs/service/salvage/one" }), refused];
-    expect(cleanupReport(body({ results }), { paint: unpainted }).split("\n")).toEqual([
-      "removed  1.4 GiB  /srv/worktrees/one",
-      "    its unpushed work is saved as refs/service/salvage/one",
-      "left     4.9 KiB  /srv/worktrees/two",
-      "    It holds work that is not pushed: push it, or give --force, which saves it first",
+    const saved = result({ salvage_ref: "refs/service/salvage/one", cancelled_jobs: ["a", "b\u001b[2J"] });
+    expect(report({ results: [saved, refused] }).split("\n")).toEqual([
+      expect.stringMatching(/^removed .*1\.4 GiB .*worktrees\/one$/),
+      "    cancelled: a, b",
+      "    unpushed work saved as refs/service/salvage/one",
+      expect.stringMatching(/^left .*4\.9 KiB .*worktrees\/two$/),
+      expect.stringMatching(
+        /^ +It holds work that is not pushed: push it, or give --force, which saves it first$/,
+      ),
       "1 removed, 1.4 GiB freed; 1 left in place",
     ]);
   });
 
   test("of a dry run does not claim to have done anything", () => {
-    const results = [result()];
-    expect(cleanupReport(body({ results, dry_run: true }), { paint: unpainted }).split("\n")).toEqual([
-      "would be removed  1.4 GiB  /srv/worktrees/one",
-      "1 would be removed, 1.4 GiB freed",
-    ]);
+    const text = report({ results: [result({ cancelled_jobs: ["a"], salvage_ref: "r" })], dry_run: true });
+    expect(text).toMatch(
+      /^would be removed [^]*would be cancelled: a[^]*would be saved as r\n1 would be removed/,
+    );
   });
 
-  test("says of one that was gone already that it was removed before, and nothing as if it had just been", () => {
-    const gone = result({ removed: false, size_bytes: 5000 });
-    const saved = result({ removed: false, size_bytes: 0, salvage_ref: "refs/service/salvage/one" });
-    for (const dry_run of [false, true]) {
-      expect(
-        cleanupReport(body({ results: [gone, saved], removed: 0, dry_run }), { paint: unpainted }).split(
-          "\n",
-        ),
-      ).toEqual([
-        "was removed before    /srv/worktrees/one",
-        "was removed before    /srv/worktrees/one",
-        "    what was not pushed then is under refs/service/salvage/one",
-        dry_run ? "0 would be removed, 0 B freed" : "0 removed, 0 B freed",
-      ]);
-    }
-  });
-
-  test("names the jobs that were, or would be, cancelled, and where work was, or would be, saved", () => {
-    const one = result({ cancelled_jobs: ["a"], salvage_ref: "refs/service/salvage/a" });
-    const two = result({ cancelled_jobs: ["a", "b\u001b[2J"] });
-    const remarks = (dry_run: boolean): string[] =>
-      cleanupReport(body({ results: [one, two], removed: 2, dry_run }), { paint: unpainted })
-        .split("\n")
-        .filter((line) => line.startsWith(" "));
-    expect(remarks(false)).toEqual([
-      "    job a was cancelled",
-      "    its unpushed work is saved as refs/service/salvage/a",
-      "    jobs a, b were cancelled",
-    ]);
-    expect(remarks(true)).toEqual([
-      "    job a would be cancelled",
-      "    its unpushed work would be saved as refs/service/salvage/a",
-      "    jobs a, b would be cancelled",
-    ]);
+  test("says of one that was gone already that it was removed before", () => {
+    const gone = result({ removed: false, size_bytes: 5000, salvage_ref: "refs/service/salvage/one" });
+    for (const dry_run of [false, true])
+      expect(report({ results: [gone], removed: 0, dry_run })).toMatch(
+        /^was removed before .*\n +what was not pushed then is under refs\/service\/salvage\/one\n0 .*0 B freed$/,
+      );
   });
 
   test("wraps reasons to the terminal, never a path", () => {
     const long = `/srv/${"long/".repeat(12)}worktree`;
-    const lines = cleanupReport(body({ results: [{ ...refused, path: long }] }), {
-      paint: unpainted,
-      columns: 40,
-    }).split("\n");
-    expect(lines[0]).toBe(`left  4.9 KiB  ${long}`);
+    const narrow = { paint: unpainted, columns: 40 };
+    const lines = cleanupReport(body({ results: [{ ...refused, path: long }] }), narrow).split("\n");
+    expect(lines[0]).toContain(long);
     for (const line of lines.slice(1)) expect(stringWidth(line)).toBeLessThanOrEqual(40);
   });
 });

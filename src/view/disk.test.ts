@@ -67,7 +67,7 @@ describe("the page of the disk", () => {
       paint: (format, cell) => (format === "red" ? `<red>${cell}</>` : cell),
     });
     expect(text).toMatch(/<red>20 GiB<\/> .*\/srv\/repos/);
-    expect(text).toMatch(/<red>No job is accepted: less than 21 GiB is free.*svc worktrees cleanup<\/>$/);
+    expect(text).toMatch(/<red>No job is accepted with less than 21 GiB free.*svc worktrees cleanup<\/>$/);
   });
 
   test("says when there is no repository and when there is no floor", () => {

@@ -54,7 +54,9 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
     ["Exit code", job.exit_code === null ? null : String(job.exit_code)],
     ...resultFacts(job, layout),
     ...effortFacts(job),
-    ...placeFacts(job),
+    ["Commit", optional(job.commit_sha)],
+    ["Worktree", optional(job.worktree_path)],
+    ["Session", optional(job.session_id)],
     ["Attempt", job.attempt > 1 ? String(job.attempt) : null],
     ["Instance", optional(job.pod_name)],
     ["Created", job.created_at],
@@ -63,19 +65,17 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
     ["Next", nextCommands(job, layout)],
   ];
   const times = stageTimes(job, now);
+  const output = shorten(sanitise(job.output ?? "").trimEnd()).split("\n");
   return [
     factLines(facts, layout),
     ...(times.length > 0 ? [[paint("bold", "Where the time went"), ...times]] : []),
     ...(job.output === null
       ? []
-      : [[paint("bold", "Output"), ...linesOf(shorten(sanitise(job.output).trimEnd()), layout)]]),
+      : [[paint("bold", "Output"), ...output.flatMap((line) => wrap(line, layout.columns ?? Infinity))]]),
   ]
     .map((lines) => lines.join("\n"))
     .join("\n\n");
 };
-
-const linesOf = (text: string, { columns = Infinity }: Layout): string[] =>
-  text.split("\n").flatMap((line) => wrap(line, columns));
 
 /** The block at the end of `svc run --wait`: how it ended and what changed first, what to do next last. */
 export const jobSummary = (job: Job, layout: Layout): string => {
@@ -116,11 +116,11 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
     [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
-  const useful = commands.filter(([, , isUseful]) => isUseful);
-  if (columns < 72) return useful.map(([command]) => command).join("\n");
-  return useful.length === 0
-    ? ""
-    : aligned(useful.map(([command, meaning]) => [command, `# ${meaning}`])).join("\n");
+  return aligned(
+    commands
+      .filter(([, , isUseful]) => isUseful)
+      .map(([command, meaning]) => (columns < 72 ? [command] : [command, `# ${meaning}`])),
+  ).join("\n");
 };
 
 /** What the submission changed. */
@@ -174,13 +174,6 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     warningsFact(job.warnings),
   ];
 };
-
-/** Where the work is, and the session that `--session-id` takes to continue it. */
-const placeFacts = (job: Job): Fact[] => [
-  ["Commit", optional(job.commit_sha)],
-  ["Worktree", optional(job.worktree_path)],
-  ["Session", optional(job.session_id)],
-];
 
 const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],

@@ -138,39 +138,22 @@ export const diskPage = (
     ],
     { ...layout, cutAt: "start" },
   );
-  return [
-    use,
-    free.join("\n"),
-    floor(
-      least,
-      volumes.some((volume) => isLow(volume.free_bytes)),
-      paint,
-    ),
-  ].join("\n\n");
+  const refuses = volumes.some((volume) => isLow(volume.free_bytes));
+  const floor =
+    least === 0
+      ? "There is no floor: SERVICE_MIN_FREE_DISK_BYTES is 0"
+      : `No job is accepted with less than ${bytes(least)} free${refuses ? ". Remove worktrees: svc worktrees cleanup" : ""}`;
+  return [use, free.join("\n"), paint(refuses ? "red" : "dim", floor)].join("\n\n");
 };
 
 const right = { right: true } as const;
 
 const useInAll = (used: readonly RepositoryUsage[]): string => {
-  const sum = (measure: (each: RepositoryUsage) => number): number =>
-    used.reduce((whole, each) => whole + measure(each), 0);
-  const whole = sum((each) => each.cache_bytes + each.worktree_bytes);
+  const whole = used.reduce((sum, each) => sum + each.cache_bytes + each.worktree_bytes, 0);
+  const worktrees = used.reduce((sum, each) => sum + each.worktrees, 0);
   const known = used.filter((each) => each.repo_key !== null).length;
   const repositories = known === 1 ? "1 repository" : `${known} repositories`;
-  return `${bytes(whole)}: ${repositories}, ${counted(
-    sum((each) => each.worktrees),
-    "worktree",
-  )}`;
-};
-
-const floor = (least: number, isLow: boolean, paint: Paint): string => {
-  if (least === 0) return "There is no floor: SERVICE_MIN_FREE_DISK_BYTES is 0";
-  return isLow
-    ? paint(
-        "red",
-        `No job is accepted: less than ${bytes(least)} is free. Remove worktrees: svc worktrees cleanup`,
-      )
-    : paint("dim", `No job is accepted with less than ${bytes(least)} free`);
+  return `${bytes(whole)}: ${repositories}, ${counted(worktrees, "worktree")}`;
 };
 
 type Cleanup = Answer<Operations["cleanup_worktrees"]>;
@@ -178,49 +161,34 @@ type Cleanup = Answer<Operations["cleanup_worktrees"]>;
 /** Each worktree with its jobs and its work, or with the reason why it stays, then the totals. */
 export const cleanupReport = ({ results, removed, dry_run: dry }: Cleanup, layout: Layout): string => {
   const { paint, columns = 250 } = layout;
-  const would = (did: string, undone: string): string => (dry ? undone : did);
-  const [, ...lines] = table(
-    results,
-    [
-      ["", (result) => outcome(result, would("removed", "would be removed"), paint)],
-      ["", (result) => (wasRemoved(result) ? "" : bytes(result.size_bytes)), right],
-      ["", ({ path }) => oneLine(path)],
-    ],
-    { paint, columns: Infinity },
-  );
-  const rows = results.flatMap((result, index) => [
-    lines[index] ?? "",
-    ...remarks(result, would).flatMap((text) =>
-      wrap(text, Math.max(20, columns - indent.length)).map((line) => indent + line),
-    ),
+  const did = (verb: string): string => (dry ? `would be ${verb}` : verb);
+  const rows = results.flatMap((result) => [
+    `${outcome(result, did, paint)}  ${oneLine(result.path)}`,
+    ...remarks(result, did)
+      .flatMap((text) => wrap(text, Math.max(20, columns - 4)))
+      .map((line) => `    ${line}`),
   ]);
   const freed = results.reduce((sum, result) => sum + (result.removed ? (result.size_bytes ?? 0) : 0), 0);
   const left = results.filter(({ success }) => !success).length;
-  const total = `${removed} ${would("removed", "would be removed")}, ${bytes(freed)} freed`;
+  const total = `${removed} ${did("removed")}, ${bytes(freed)} freed`;
   return [...rows, ...quiet([total + (left === 0 ? "" : `; ${left} left in place`)], layout)].join("\n");
 };
-
-const indent = "    ";
 
 /** An earlier call removed it. */
 const wasRemoved = ({ success, removed }: CleanupResult): boolean => success && !removed;
 
-const outcome = (result: CleanupResult, removed: string, paint: Paint): string => {
-  if (!result.success) return paint("yellow", "left");
-  return wasRemoved(result) ? "was removed before" : removed;
+const outcome = (result: CleanupResult, did: (verb: string) => string, paint: Paint): string => {
+  if (wasRemoved(result)) return "was removed before";
+  const size = bytes(result.size_bytes);
+  return `${result.success ? did("removed") : paint("yellow", "left")}  ${size}`;
 };
 
-const remarks = (result: CleanupResult, would: (did: string, undone: string) => string): string[] => {
+const remarks = (result: CleanupResult, did: (verb: string) => string): string[] => {
   const { error, cancelled_jobs: jobs, salvage_ref: ref } = result;
-  const saved = wasRemoved(result)
-    ? "what was not pushed then is under"
-    : `its unpushed work ${would("is", "would be")} saved as`;
-  const [noun, was] = jobs.length === 1 ? ["job", "was"] : ["jobs", "were"];
+  const saved = wasRemoved(result) ? "what was not pushed then is under" : `unpushed work ${did("saved")} as`;
   return [
     ...(error === null ? [] : [flagWords(oneLine(error))]),
-    ...(jobs.length === 0
-      ? []
-      : [`${noun} ${jobs.map(oneLine).join(", ")} ${would(was, "would be")} cancelled`]),
+    ...(jobs.length === 0 ? [] : [`${did("cancelled")}: ${jobs.map(oneLine).join(", ")}`]),
     ...(ref === null ? [] : [`${saved} ${oneLine(ref)}`]),
   ];
 };

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { describe, expect, test } from "vitest";
+import { sanitise } from "../../src/view/sanitise.ts";
 import { afterFile } from "../cleanup.ts";
 import { startService, svcProgram } from "../service.ts";
 import { until } from "../until.ts";
@@ -162,7 +163,8 @@ test.each([
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
 });
 
-test("a real terminal has a conversation, and is left as it was", async () => {
+/** A conversation on a terminal of its own. */
+const converse = async () => {
   const stub = await chatStub();
   const command = [...svcProgram, "chat"].map((word) => `'${word}'`).join(" ");
   const env = {
@@ -170,29 +172,81 @@ test("a real terminal has a conversation, and is left as it was", async () => {
     HOME: "/nonexistent",
     TERM: "xterm",
     LANG: "C.UTF-8",
+    NO_COLOR: "1",
     ...stub.env,
   };
-  const child = spawn("script", ["-qec", `stty cols 80 rows 24; ${command}; stty -a`, "/dev/null"], { env });
+  const script = `trap : INT; stty cols 80 rows 24; ${command}; echo ended $?; stty -a`;
+  const child = spawn("script", ["-qec", script, "/dev/null"], { env });
   afterFile(() => child.kill("SIGKILL"));
   let seen = "";
-  child.stdout.setEncoding("utf8").on("data", (piece: string) => (seen += piece));
-  await until(() => seen.includes("> "));
-  stub.reply = hanging(text("half an ans"));
-  child.stdin.write("count\r");
-  await until(() => seen.includes("half an ans"));
-  child.stdin.write("\u0003");
-  await until(() => seen.includes("Stopped"));
-  stub.reply = answer(text("wor"), text("ld."));
-  child.stdin.write("two\rlines\r");
-  await until(() => seen.includes("world."));
-  child.stdin.write("\u001b[A\u001b[A\u001b[A\r");
-  await until(() => stub.asked().length === 3);
-  await until(() => seen.match(/\d m?s\b/g)?.length === 2);
-  child.stdin.write("\u0004");
-  await until(() => /[^-]echo\b/.test(seen));
-  expect(seen).toMatch(/Go on with: svc chat --conversation [\w-]+\r\n/);
-  expect(stub.asked().map(({ messages }) => messages[0]?.content)).toEqual(["count", "two\nlines", "count"]);
-  expect(stub.requests.filter(({ url }) => url.endsWith("/cancel"))).toHaveLength(1);
+  child.stdout.setEncoding("utf8").on("data", (piece: string) => (seen += sanitise(piece)));
+  const type = (keys: string) => void child.stdin.write(keys);
+  const prompts = () => seen.match(/^> /gm)?.length ?? 0;
+  await until(() => prompts() > 0);
+  return {
+    stub,
+    type,
+    shows: (what: RegExp) => until(() => what.test(seen), { what: String(what) }),
+    /** Types a message and waits for the next prompt; returns what came between. */
+    say: async (message: string): Promise<string> => {
+      const [before, count] = [seen.length, prompts()];
+      type(`${message}\r`);
+      await until(() => prompts() > count + message.split("\r").length - 1, { what: message });
+      return seen.slice(before);
+    },
+    said: () => stub.asked().map(({ messages }) => messages[0]?.content),
+  };
+};
+
+describe("a conversation on a terminal", () => {
+  test("takes messages of several lines, stops an answer, and leaves the terminal as it was", async () => {
+    const { stub, type, shows, said } = await converse();
+    stub.reply = hanging(text("half an ans"));
+    type("count\r");
+    await shows(/half an ans/);
+    type("\u0003");
+    await shows(/Stopped/);
+    stub.reply = answer(text("wor"), text("ld."));
+    type("two\rlines\r");
+    await shows(/world\./);
+    await shows(/\d m?s\n\n> /);
+    type("\u001b[A\u001b[A\u001b[A\r");
+    await until(() => said().length === 3);
+    await shows(/\d m?s\n[^]*\d m?s\n\n> /);
+    type("\u0004");
+    await shows(/Go on with: svc chat --conversation [\w-]+\n+ended 0\n/);
+    await shows(/[^-]echo\b/);
+    expect(said()).toEqual(["count", "two\nlines", "count"]);
+    expect(stub.requests.filter(({ url }) => url.endsWith("/cancel"))).toHaveLength(1);
+  });
+
+  test("has commands of its own; what is mistyped is not sent", async () => {
+    const { stub, say, said } = await converse();
+    const content = `\n\`\`\`tool_result\n${"line\n".repeat(8)}last\n\`\`\`\n`;
+    stub.reply = answer(chunk({ content }, { x_service_event_type: "tool_result" }));
+    expect(await say("one")).not.toContain("last");
+    expect(await say("/full")).toContain("last");
+    expect(await say("/help")).toMatch(/\/models +list what can be talked to/);
+    expect(await say("/hlep")).toContain("There is no command /hlep");
+    expect(await say("/models")).toMatch(/\* agent\n +haiku\n/);
+    expect(await say("/model haiku")).toContain("Model haiku");
+    const conversation = /New conversation (\S+)/.exec(await say("/new"))?.[1];
+    await say("two");
+    expect(said()).toEqual(["one", "two"]);
+    expect(stub.asked().map(({ model }) => model)).toEqual(["agent", "haiku"]);
+    expect(stub.requests.at(-1)?.headers["x-conversation-id"]).toBe(conversation);
+  });
+
+  test("goes on after an answer that failed", async () => {
+    const { stub, say } = await converse();
+    stub.reply = refusal(503, "capacity_full", "Full", { "retry-after": "7" });
+    expect(await say("one")).toContain("Full (try again in 7 s)");
+    await stub.stop();
+    expect(await say("two")).toMatch(/No service answers|broke off/);
+    await stub.start();
+    stub.reply = answer(text("Hello again."));
+    expect(await say("three")).toContain("Hello again.");
+  });
 });
 
 test("the real service answers, continues a conversation, and stops its turn", async () => {

@@ -128,12 +128,12 @@ test("options and files go with the job", async () => {
   expect(await run(directory, ["--file", "none"])).toMatchObject({
     code: 2,
     repo: undefined,
-    said: expect.stringContaining("--file none: there is no such file"),
+    said: expect.stringContaining("--file none: it cannot be read: ENOENT"),
   });
   expect(await run(directory, ["--file", "."])).toMatchObject({
     code: 2,
     repo: undefined,
-    said: expect.stringContaining("--file .: it is not a regular file"),
+    said: expect.stringContaining("--file .: it cannot be read: EISDIR"),
   });
 });
 

@@ -98,12 +98,16 @@ describe("svc agent --run", () => {
     const { stderr, calls } = await run(["agent", "-r"], { cwd: home, env: { ...isBuilt, ...secrets } });
     expect(variablesOf(calls.at(-1))).toEqual(["SERVICE_POD_NAME", "ANTHROPIC_API_KEY", "SERVICE_API_KEYS"]);
     expect(stderr).toMatch(/taken over from .*planted\/\.env: nothing\n/);
-    expect(stderr).toContain(": SERVICE_AGENT_ENV, MODEL_API_BASE_URL, GIT_HOST, TRACING_HOST. An address");
+    expect(stderr).toContain(
+      ": GIT_HOST, MODEL_API_BASE_URL, SERVICE_AGENT_ENV, TRACING_HOST. Set them in the shell",
+    );
 
-    // A credential of the file goes to the file's address, where the shell has none.
+    // Where the shell has no secret, the file chooses where those of its own go.
     await writeFile(join(home, ".env"), `${planted}MODEL_API_AUTH_TOKEN=of-the-file`);
     const own = await run(["agent", "-r"], { cwd: home, env: isBuilt });
-    expect(own.stderr).toContain("planted/.env: MODEL_API_AUTH_TOKEN, MODEL_API_BASE_URL\n");
+    expect(own.stderr).toMatch(
+      /planted\/\.env: GIT_HOST, MODEL_API_AUTH_TOKEN, MODEL_API_BASE_URL, TRACING_HOST\n/,
+    );
     expect(await environmentOf(own.record)).toMatchObject({
       MODEL_API_BASE_URL: "https://evil.example",
       MODEL_API_AUTH_TOKEN: "of-the-file",

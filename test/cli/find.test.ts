@@ -1,10 +1,8 @@
-import { spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { afterFile } from "../cleanup.ts";
 import { at, ended } from "../ports/job-record-sample.ts";
-import { startService, svcProgram, type Service } from "../service.ts";
+import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { svc } from "./run-svc.ts";
@@ -126,26 +124,8 @@ test("jobs are listed by repository however it is spelt, profile, time, status a
   expect(await run("ps", "--active", "--failed")).toMatchObject({ code: 2 });
 });
 
-test("--active has what waits and what runs; --watch draws it again as it changes, and leaves the terminal as it was", async () => {
-  const words = [...svcProgram, "jobs", "--active", "--watch"].map((word) => `'${word}'`).join(" ");
-  const command = `trap : INT; stty cols 100 rows 30; stty -a; ${words}; echo "exit $?"; stty -a`;
-  const child = spawn("script", ["-qc", command, "/dev/null"], {
-    env: { PATH: process.env["PATH"], TERM: "xterm", ...env },
-  });
-  afterFile(() => child.kill("SIGKILL"));
-  let seen = "";
-  child.stdout.setEncoding("utf8").on("data", (piece: string) => (seen += piece));
-  await until(() => seen.includes("No jobs found"));
+test("--active has what waits and what runs", async () => {
   const id = (await run("run", "scenario: hang")).stdout.trim();
-  await until(() => new RegExp(`${id.slice(0, 8)} +.*running.*scenario: hang`).test(seen));
-  child.stdin.write("\u0003");
-  await until(() => /exit 130\r\n[^]*-echoprt/.test(seen));
-  const [before, after] = seen.match(/speed [^]*?-echoprt/g) ?? [];
-  expect(after).toBe(before);
-  expect(seen).not.toContain("\u001b[?25l");
+  await until(async () => / running .*scenario: hang/.test((await run("jobs", "--active")).stdout));
   await service.client.cancel_job({ job_id: id });
-  expect(await run("jobs", "--watch")).toMatchObject({
-    code: 2,
-    stderr: expect.stringMatching(/^svc: --watch redraws a terminal/),
-  });
 });

@@ -19,7 +19,7 @@ const mistakes: Mistake[] = [
   [["rnu", "fix it"], 2, "unknown command 'rnu'\n(Did you mean run?)\nTry: svc --help"],
   [["log", "latest"], 2, "unknown command 'log'\n(Did you mean logs?)\nTry: svc --help"],
   [["build"], 2, "unknown command 'build'\nTry: svc --help"],
-  [["agents"], 2, "svc agents draws on a whole terminal, and there is none: use svc agents --headless list"],
+  [["agents"], 2, "svc agents draws on a terminal, and there is none: use svc agents --headless list"],
   [["apply"], 2, "missing required argument 'job_id'\nTry: svc apply --help"],
   [
     ["run"],

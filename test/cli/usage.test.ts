@@ -3,92 +3,15 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { svc } from "./run-svc.ts";
 
-describe("help", () => {
-  test("lists every command", async () => {
-    const { code, stdout } = await svc(["--help"]);
-    expect(code).toBe(0);
-    const commands = [
-      ...stdout.matchAll(/^ {2}([a-z-]+)(?:\|[a-z]+)?(?: \[options\]| \[command\]| \[job_id\]| <| {4,})/gm),
-    ].map((match) => match[1]);
-    expect(new Set(commands)).toEqual(
-      new Set([
-        "agent",
-        "agents",
-        "apply",
-        "cancel",
-        "chat",
-        "checkout",
-        "completion",
-        "config",
-        "continue",
-        "diff",
-        "disk",
-        "doctor",
-        "drain",
-        "help",
-        "hooks",
-        "init-shared-fs",
-        "instances",
-        "job",
-        "jobs",
-        "logs",
-        "open",
-        "profiles",
-        "push",
-        "retry",
-        "rm",
-        "run",
-        "serve",
-        "status",
-        "update",
-        "usage",
-        "version",
-        "visibility",
-        "wait",
-        "worktrees",
-      ]),
-    );
-  });
-
-  test("of a command has its options and is the same by either name", async () => {
-    const [one, other] = await Promise.all([svc(["run", "--help"]), svc(["help", "run"])]);
-    expect(one).toEqual(other);
-    for (const option of [
-      "-r, --repo",
-      "-p, --profile",
-      "--base-ref",
-      "-w, --wait",
-      "--worktree-id",
-      "--session-id",
-      "--file-path",
-      "--create-repo",
-      "--public",
-      "--idempotency-key",
-      "--json",
-    ]) {
-      expect(one.stdout).toContain(option);
-    }
-  });
-});
-
-test("help of worktrees lists its commands, and each has its options and examples", async () => {
-  const { code, stdout } = await svc(["worktrees", "--help"]);
-  expect(code).toBe(0);
-  expect(stdout).toMatch(/list[^]*show[^]*prepare[^]*cleanup[^]*In two steps/);
-  const [one, other] = await Promise.all([
-    svc(["worktrees", "cleanup", "--help"]),
-    svc(["worktrees", "help", "cleanup"]),
-  ]);
+test("help of a command is the same by either name", async () => {
+  const [one, other] = await Promise.all([svc(["run", "--help"]), svc(["help", "run"])]);
+  expect(one).toMatchObject({ code: 0, stdout: expect.stringContaining("--base-ref") });
   expect(one).toEqual(other);
-  // Either kind is removed, not only what is both.
-  expect(one.stdout.replace(/\s+/g, " ")).toContain("Remove worktrees by path, by age, or both.");
-  expect(one.stdout).toMatch(/--max-age-hours <number>[^]*--force[^]*--dry-run[^]*--json[^]*Example:/);
 });
 
 describe("what is not understood ends with 2", () => {
   test.each([
     [["staus"], /unknown command 'staus'\n\(Did you mean status\?\)/],
-    [["dust"], /^svc: unknown command 'dust'\nTry: svc --help\n$/],
     [["jobs", "--limt", "3"], /unknown option '--limt'\n\(Did you mean --limit\?\)/],
     [["jobs", "-n", "0"], /whole number from 1 to 1000/],
     [["jobs", "-n", "2x"], /whole number from 1 to 1000/],
@@ -103,8 +26,6 @@ describe("what is not understood ends with 2", () => {
     [["run", ""], /task is empty/],
     [["run", " \n"], /task is empty/],
     [["run", "x", "--public"], /goes with --create-repo/],
-    [["run", "x", "--worktree-id", "a", "--create-repo"], /--worktree-id runs in a repository that is there/],
-    [["run", "x", "--worktree-id", "a", "--public"], /leave out --create-repo and --public/],
     [["run", "x", "--worktree-id", ""], /--worktree-id is empty/],
     [[], /Usage: svc/],
     [["worktrees"], /Usage: svc worktrees[^]*prepare[^]*cleanup/],
@@ -119,7 +40,6 @@ describe("what is not understood ends with 2", () => {
     [["worktrees", "cleanup", "--max-age-hours", "-1"], /whole number from 0 to 876000/],
     [["worktrees", "cleanup", ""], /name is empty/],
     [["worktrees", "cleanup", "/a,b"], /path with a comma/],
-    [["worktrees", "cleanup", ...Array<string>(400).fill(crypto.randomUUID())], /too many at once \(400\)/],
     [["disk", "/tmp"], /too many arguments/],
     [["drain"], /svc drain needs KV_URL; a single instance drains by itself on SIGTERM/],
     [["drain", "--timeout", "0"], /whole number from 1 to 86400/],
@@ -140,7 +60,7 @@ describe("what is not understood ends with 2", () => {
 
   test.each([
     [100_001, "100,001"],
-    [3_000_000, "more than 1,000,000"],
+    [3_000_000, "3,000,000"],
   ])("a task of %i characters on standard input", async (length, told) => {
     const { code, stderr } = await svc(["run", "-"], { input: "x".repeat(length) });
     expect(stderr).toContain(`The task has ${told} characters and may have 100,000`);

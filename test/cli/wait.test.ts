@@ -120,26 +120,6 @@ describe("svc run --wait", () => {
   });
 });
 
-describe("svc job --events", () => {
-  test("shows the account of a job that has ended, and its summary", async () => {
-    const { env } = await start(failed);
-    const { code, stdout } = await svc(["job", queued.id, "--events"], { env });
-    expect(stdout).toMatch(/^ {3}0:00 {2}stage {4}queued\n[^]*Status +failed/);
-    expect(code).toBe(1);
-  });
-
-  test("with --json prints one event a line, as the service sent it", async () => {
-    const { env } = await start(failed);
-    const { stdout } = await svc(["job", queued.id, "--events", "--json"], { env });
-    expect(
-      stdout
-        .trim()
-        .split("\n")
-        .map((line) => JSON.parse(line) as unknown),
-    ).toEqual(log);
-  });
-});
-
 describe("svc job", () => {
   test("names the commands for unfinished work", async () => {
     const { env } = await start(failed);

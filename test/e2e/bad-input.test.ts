@@ -221,7 +221,7 @@ test("svc prints a refusal on stderr in the service's words and exits 2", async 
   expect(JSON.parse(profile.stdout)).toMatchObject({ success: false, code: "unknown_profile" });
   expect(task).toMatchObject({ code: 2, stdout: "" });
   expect(task.stderr).toMatch(
-    /^svc: The task has 100,001 characters and may have 100,000: put the details into a file and give it with --file/,
+    /^svc: The task has 100,001 characters and may have 100,000: put the details into a file/,
   );
   expect(id).toMatchObject({ code: 1, stdout: "" });
   expect(id.stderr).toMatch(/^svc: There is no job \.\.\/\.\.\/etc\/passwd/);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { loadBridgeSettings } from "../../config/bridge-settings.ts";
 import { startBridge } from "../../main/bridge.ts";
 import { version } from "../../main/version.ts";
-import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { print } from "../print.ts";
 
@@ -12,8 +12,7 @@ export const serve = async (): Promise<ExitCode> => {
   using stop = catchInterruption({ hangup: true });
   const service = await startBridge({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
     if (stop.signal.aborted) return null;
-    if (!(error instanceof Error) || isBug(error)) throw error;
-    throw new CliError(error.message, { code: "cannot_start", cause: error });
+    throw error;
   });
   if (service === null) return exitCode.ok;
   // On stdio, stdout belongs to the protocol.

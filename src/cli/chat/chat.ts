@@ -43,7 +43,14 @@ const talkOrAsk = async (argument: string | undefined, options: ChatOptions): Pr
       "A conversation needs a terminal for its answers: give a message to ask a single question",
     );
   }
-  const question = isTalk ? null : await readText(argument ?? "-", message);
+  const question = isTalk
+    ? null
+    : await readText(argument ?? "-", {
+        noun: "message",
+        // More than any model reads at once.
+        longest: 1_000_000,
+        empty: "say something to the agent",
+      });
   const { client, baseUrl } = connect();
   const talk: TalkOptions = {
     conversation: options.conversation ?? crypto.randomUUID(),
@@ -58,15 +65,6 @@ const talkOrAsk = async (argument: string | undefined, options: ChatOptions): Pr
   return question === null
     ? converse({ client, talk, baseUrl })
     : oneTurn({ client, talk, message: question, json, isNew: options.conversation === undefined });
-};
-
-/** `longest`: more than any model reads at once. */
-const message: Parameters<typeof readText>[1] = {
-  noun: "message",
-  longest: 1_000_000,
-  empty: "say something to the agent",
-  tooLong: () =>
-    "The message has more than 1,000,000 characters: put it into a file that the agent can read, and name that",
 };
 
 const checkName = (option: string, name: string | undefined): void => {
@@ -97,19 +95,15 @@ const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn
   const eventsOf = createChatEvents(talk.hide);
   using interruption = catchInterruption();
   try {
-    const end = await ask({
-      client,
-      talk,
-      message: question,
-      stop: interruption.signal,
-      onChunk: (chunk) => (json ? print(JSON.stringify(chunk)) : eventsOf(chunk).forEach(view.event)),
-    });
+    for await (const chunk of ask({ client, talk, message: question, stop: interruption.signal }))
+      if (json) print(JSON.stringify(chunk));
+      else eventsOf(chunk).forEach(view.event);
+  } finally {
     view.close();
-    if (end === "stopped") note(`Stopped. Go on with: ${resumeCommand(talk)}`);
-    else if (isNew && !json) note(`Go on with: ${resumeCommand(talk)}`);
-    return end === "stopped" ? interruption.exit() : exitCode.ok;
-  } catch (error) {
-    view.close();
-    throw error;
   }
+  const isStopped = interruption.signal.aborted;
+  const resume = `Go on with: ${resumeCommand(talk)}`;
+  if (isStopped) note(`Stopped. ${resume}`);
+  else if (isNew && !json) note(resume);
+  return isStopped ? interruption.exit() : exitCode.ok;
 };

@@ -1,99 +1,65 @@
-import type { ChatChunk } from "../../client/chat.ts";
 import type { Client } from "../../client/client.ts";
-import { exitCode, type ExitCode } from "../failure.ts";
-import { catchInterruption } from "../interruption.ts";
-import { painter } from "../print.ts";
 import { aligned, duration } from "../../view/columns.ts";
 import { oneLine, sanitise } from "../../view/sanitise.ts";
-import { openPrompt } from "./prompt.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
+import { catchInterruption } from "../interruption.ts";
 import { chooseAnswerView } from "../live/view.ts";
+import { painter, print } from "../print.ts";
 import { createChatEvents } from "./events.ts";
+import { askMessage } from "./prompt.ts";
 import { ask, chatFailure, linesOfResults, resumeCommand, type TalkOptions } from "./turn.ts";
 
-type Terminal = { input: NodeJS.ReadStream; output: NodeJS.WriteStream };
-
-type Conversation = { client: Client; talk: TalkOptions; baseUrl: string; terminal?: Terminal };
+type Conversation = { client: Client; talk: TalkOptions; baseUrl: string };
 
 /** A conversation until the user leaves. Prints a failed turn, and asks for the next message. */
-export const converse = async ({
-  client,
-  talk,
-  baseUrl,
-  terminal = { input: process.stdin, output: process.stdout },
-}: Conversation): Promise<ExitCode> => {
-  const { output } = terminal;
-  const paint = painter(output);
-  const say = (text: string): void => void output.write(`${text}\n`);
-  // In the terminal's raw mode Ctrl-C is a key: this catches only signals from other processes.
-  using interruption = catchInterruption();
-  using prompt = openPrompt({ ...terminal, paint });
-  let results: string[] = [];
-  let turns = 0;
-  const nextInterruption = (): AbortSignal => AbortSignal.any([prompt.interruption(), interruption.signal]);
-  const stopped = paint("yellow", "Stopped");
+export const converse = async ({ client, talk, baseUrl }: Conversation): Promise<ExitCode> => {
+  const paint = painter(process.stdout);
+  const history: string[] = [];
+  const session: Session = { client, talk, results: [] };
+  print(`Talking with ${oneLine(talk.model)} at ${baseUrl}\nConversation ${talk.conversation}`);
+  print(paint("dim", "/help lists commands; Ctrl-C stops an answer, Ctrl-D leaves"));
+  for (;;) {
+    print("");
+    const message = await askMessage(history);
+    if (message === null || message === "/exit") break;
+    if (message.trim() === "") continue;
+    using interruption = catchInterruption();
+    const { signal } = interruption;
+    try {
+      const done = localCommand(message)?.(session) ?? answer(session, message, signal);
+      print((await done) ?? paint("yellow", "Stopped"));
+    } catch (error) {
+      print(paint("red", sanitise(error instanceof Error ? error.message : String(error))));
+    }
+    if (interruption.signalName() === "SIGTERM") return interruption.exit();
+  }
+  print(`Go on with: ${resumeCommand(talk)}`);
+  return exitCode.ok;
+};
 
-  const answer = async (message: string): Promise<void> => {
-    turns += 1;
-    const begin = performance.now();
-    results = [];
-    const view = await chooseAnswerView(output, linesOfResults(talk));
-    const eventsOf = createChatEvents(talk.hide);
-    const onChunk = (chunk: ChatChunk): void => {
+/** State that a command of the prompt can read and change; `results`: of the tools that the last answer called. */
+type Session = { client: Client; talk: TalkOptions; results: string[] };
+
+/** Resolves to the time that it took; null: it was stopped. */
+const answer = async (session: Session, message: string, stop: AbortSignal): Promise<string | null> => {
+  const { client, talk } = session;
+  const begin = performance.now();
+  session.results = [];
+  const view = await chooseAnswerView(process.stdout, linesOfResults(talk));
+  const eventsOf = createChatEvents(talk.hide);
+  try {
+    for await (const chunk of ask({ client, talk, message, stop }))
       for (const event of eventsOf(chunk)) {
         view.event(event);
-        if (event.type === "tool_result") results.push(event.content);
+        if (event.type === "tool_result") session.results.push(event.content);
       }
-    };
-    const stop = nextInterruption();
-    const ending = await ask({ client, talk, message, stop, onChunk }).catch((error: unknown) => ({ error }));
+  } finally {
     view.close();
-    if (typeof ending === "object") say(paint("red", failureText(ending.error)));
-    else if (ending === "stopped") say(stopped);
-    else say(paint("dim", duration(performance.now() - begin)));
-    say("");
-  };
-
-  const local = async (run: NonNullable<ReturnType<typeof localCommand>>): Promise<boolean> => {
-    const signal = nextInterruption();
-    try {
-      const text = await run({ client, talk, results, signal });
-      if (text === null) return false;
-      say(`${text}\n`);
-    } catch (error) {
-      if (signal.aborted) say(stopped);
-      else say(`${paint("red", failureText(chatFailure(error, talk, false)))}\n`);
-    }
-    return true;
-  };
-
-  say(`Talking with ${oneLine(talk.model)} at ${baseUrl}\nConversation ${talk.conversation}`);
-  say(`${paint("dim", "/help lists commands; Ctrl-C stops an answer, Ctrl-D leaves")}\n`);
-  for (;;) {
-    const message = await prompt.ask(interruption.signal);
-    if (message === null) break;
-    const command = localCommand(message);
-    if (command !== null) {
-      if (!(await local(command))) break;
-    } else if (message.trim() !== "") await answer(message);
   }
-  if (turns > 0) say(`Go on with: ${resumeCommand(talk)}`);
-  return interruption.signal.aborted ? interruption.exit() : exitCode.ok;
+  return stop.aborted ? null : painter(process.stdout)("dim", duration(performance.now() - begin));
 };
 
-const failureText = (error: unknown): string =>
-  sanitise(error instanceof Error ? error.message : String(error));
-
-/** State that a command of the prompt can read and change. */
-type Session = {
-  client: Pick<Client, "chatModels">;
-  talk: TalkOptions;
-  /** Of the tools that the last answer called. */
-  results: readonly string[];
-  signal: AbortSignal;
-};
-
-/** Returns the text to print; null: the conversation ends. */
-type Run = (session: Session, argument: string) => Promise<string | null> | string | null;
+type Run = (session: Session, argument: string) => Promise<string> | string;
 
 /** Commands that run here; the agent never sees them. */
 const commands: [usage: string, what: string, run: Run][] = [
@@ -114,8 +80,10 @@ const commands: [usage: string, what: string, run: Run][] = [
   [
     "/models",
     "list what can be talked to",
-    async ({ client, talk, signal }) => {
-      const models = await client.chatModels({ signal });
+    async ({ client, talk }) => {
+      const models = await client.chatModels().catch((error: unknown) => {
+        throw chatFailure(error, talk, false);
+      });
       return models.map(({ id }) => `${id === talk.model ? "*" : " "} ${oneLine(id)}`).join("\n");
     },
   ],
@@ -130,37 +98,31 @@ const commands: [usage: string, what: string, run: Run][] = [
   [
     "/full",
     "show the tool results of the last answer whole",
-    ({ results }) => (results.length === 0 ? "No tool was called" : results.map(sanitise).join("\n\n")),
+    ({ results }) => results.map(sanitise).join("\n\n") || "No tool was called",
   ],
-  ["/exit", "leave; you can continue the conversation later", () => null],
+  ["/exit", "leave; you can continue the conversation later", () => ""],
 ];
 
 /** Words that the service removes from a message. */
 const serviceToken = /^\/((show|hide)-(thinking|tools|narration|final|all)|stream-status)$/;
 
-/** Runs the command in this message; null: it goes to the service. */
-const localCommand = (message: string): ((session: Session) => ReturnType<Run>) | null => {
+/** Runs the command in this message; undefined: it goes to the service. */
+const localCommand = (message: string): ((session: Session) => ReturnType<Run>) | undefined => {
   const [word = "", ...rest] = message.trimEnd().split(" ");
   const command = commands.find(([usage]) => usage.split(" ")[0] === word);
-  if (command !== undefined && (rest.length === 0 || word === "/model")) {
+  if (command !== undefined && (rest.length === 0 || word === "/model"))
     return (session) => command[2](session, rest.join(" ").trim());
-  }
   // Probably mistyped; sent to the agent it would cost money.
-  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceToken.test(word)) {
+  if (/^\/[a-z-]*$/.test(message.trimEnd()) && !serviceToken.test(word))
     return () => `There is no command ${word}; /help lists them. With a space before it, it is sent as it is`;
-  }
-  return null;
+  return undefined;
 };
 
 const help = (): string =>
   [
     ...aligned(commands.map(([usage, what]) => [usage, what])),
     "",
-    "Words in a message, alone or with a question, set what the agent shows:",
-    "/show-thinking /hide-thinking /show-tools /hide-tools … /show-all /hide-all",
-    "/stream-status shows what is set. The service keeps it for the agent: it holds",
-    "for everyone who talks to it. For yourself alone: svc chat --hide.",
-    "",
+    "/show-thinking, /hide-tools, … /stream-status in a message set and show what the agent shows",
+    "to everyone who talks to it. For yourself alone: svc chat --hide.",
     "A line that ends in \\ continues in the next.",
-    "Ctrl-C stops an answer; Ctrl-D leaves.",
   ].join("\n");

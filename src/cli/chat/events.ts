@@ -1,6 +1,8 @@
 import { unfenced, type ChatChunk, type ChatEventType } from "../../client/chat.ts";
 import type { AgentEvent, JobEvent } from "../../contract/event.ts";
-import type { Visibility } from "../../contract/visibility.ts";
+import { Visibility } from "../../contract/visibility.ts";
+import { unpainted } from "../../view/paint.ts";
+import { views } from "../../view/views.ts";
 import type { Kind } from "../options.ts";
 
 type Choice = ChatChunk["choices"][number];
@@ -50,23 +52,12 @@ const isHidden = (type: ChatEventType | undefined, hide: ReadonlySet<Kind>): boo
   return type === undefined && hide.has("narration") && hide.has("final");
 };
 
-/** The service's visibility, the answer to `/stream-status`, in words; another text unchanged. */
+/** The service's visibility, the answer to `/stream-status`, as `svc visibility` shows it; another text unchanged. */
 const shownKinds = (content: string): string => {
-  const value = parsed(content);
-  if (typeof value !== "object" || value === null || !("show_thinking" in value)) return content;
-  const visibility = value as Visibility;
-  const shows: Record<Kind, boolean> = {
-    thinking: visibility.show_thinking,
-    tools: visibility.show_tools,
-    narration: visibility.show_text && visibility.show_narration,
-    final: visibility.show_text && visibility.show_final,
-  };
-  const list = (shown: boolean): string =>
-    Object.entries(shows)
-      .filter(([, isShown]) => isShown === shown)
-      .map(([kind]) => kind)
-      .join(", ") || "nothing";
-  return `The agent shows: ${list(true)}\nIt hides: ${list(false)}\nThis holds for everyone who talks to it.`;
+  const visibility = Visibility.safeParse(parsed(content));
+  if (!visibility.success) return content;
+  const shown = views.get_visibility({ success: true, visibility: visibility.data }, { paint: unpainted });
+  return `${shown}\nThis holds for everyone who talks to the agent.`;
 };
 
 /** The value of a JSON text; another text unchanged. */

@@ -20,29 +20,21 @@ export type TalkOptions = {
 };
 
 type Asking = {
-  client: Pick<Client, "chat" | "cancelChat">;
+  client: Client;
   talk: TalkOptions;
   message: string;
   /** Stops the turn at the service, then closes the connection. */
   stop: AbortSignal;
-  onChunk: (chunk: ChatChunk) => void;
 };
 
 /** How long the service may take to stop a turn before the connection is closed anyway, ms. */
 const cancelMs = 2000;
 
 /**
- * One question and its answer. Resolves when the answer is complete, or has been stopped.
+ * The chunks of the answer to one question, until it is complete or has been stopped.
  * @throws ClientError or CliError when there is no answer, or not all of it
  */
-export const ask = async ({
-  client,
-  talk,
-  message,
-  stop,
-  onChunk,
-}: Asking): Promise<"answered" | "stopped"> => {
-  if (stop.aborted) return "stopped";
+export async function* ask({ client, talk, message, stop }: Asking): AsyncGenerator<ChatChunk, void, void> {
   const connection = new AbortController();
   let id: string | undefined;
   const cancel = async (): Promise<void> => {
@@ -56,16 +48,14 @@ export const ask = async ({
   try {
     for await (const chunk of client.chat({ ...question(message, talk), signal: connection.signal })) {
       id ??= chunk.id;
-      onChunk(chunk);
+      yield chunk;
     }
-    return "answered";
   } catch (error) {
-    if (stop.aborted) return "stopped";
-    throw chatFailure(error, talk, id !== undefined);
+    if (!stop.aborted) throw chatFailure(error, talk, id !== undefined);
   } finally {
     stop.removeEventListener("abort", onStop);
   }
-};
+}
 
 /** The request with `message`. The service knows the earlier ones. */
 const question = (message: string, talk: TalkOptions): Parameters<Client["chat"]>[0] => ({

@@ -64,25 +64,33 @@ const serviceVariables = (env: NodeJS.ProcessEnv): Record<string, string> => {
   );
 };
 
-const { host, port, transport, apiKey, agentCliBinary } = variables;
+const { host, port, transport, apiKey, agentCliBinary, agentEnv } = variables;
 const isProxy = /^(https?|all|no)_proxy$/i;
 const ofMachine = new Set<Variable>([host, port, transport, apiKey, agentCliBinary]);
 
-/** Variables of the shell, and those of `.env` that it does not set and may have; empty ones are left out. */
+/** Variables of the shell, and the service's of `.env` that it does not set; empty ones are left out. */
 const readEnvironment = async (): Promise<NodeJS.ProcessEnv> => {
   const shell = withoutEmpty(process.env);
   const file = await findEnvFile();
   if (file === null) return shell;
   const ofFile = withoutEmpty(parseEnv(await readFile(file, "utf8")));
-  const refused = refusedOf(ofFile, shell);
-  const isOurs = new Set(Object.values<Variable>(variables).flatMap(namesOf));
-  const taken = Object.keys(ofFile).filter(
-    (name) => isOurs.has(name) && !(name in shell) && !refused.includes(name),
-  );
+  const all = Object.values<Variable>(variables);
+  const isOurs = new Set(all.flatMap(namesOf));
+  const found = Object.keys(ofFile).filter((name) => isOurs.has(name) && !(name in shell));
+  // Somebody else may have written the file, and would get the secrets of the shell by these.
+  const hasSecret = all
+    .filter(({ secret }) => secret)
+    .flatMap(namesOf)
+    .some((name) => name in shell);
+  const unsafe = new Set([agentEnv, ...(hasSecret ? addresses : [])].flatMap(namesOf));
+  const [taken, refused] = [
+    found.filter((name) => !unsafe.has(name)),
+    found.filter((name) => unsafe.has(name)),
+  ];
   note(`svc: taken over from ${file}: ${taken.join(", ") || "nothing"}`);
   if (refused.length > 0)
     note(
-      `svc: not taken over, since only the shell may choose where its secrets go: ${refused.join(", ")}. An address comes only with a credential of the same file, where the shell has none`,
+      `svc: not taken over, since only the shell may choose where its secrets go: ${refused.join(", ")}. Set them in the shell`,
     );
   return { ...Object.fromEntries(taken.map((name) => [name, ofFile[name]])), ...shell };
 };
@@ -90,34 +98,7 @@ const readEnvironment = async (): Promise<NodeJS.ProcessEnv> => {
 const withoutEmpty = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(env).filter(([, value = ""]) => value.trim() !== ""));
 
-/** Somebody else may have written the file, and would get the secrets of the shell by these. */
-const refusedOf = (file: NodeJS.ProcessEnv, shell: NodeJS.ProcessEnv): string[] => {
-  const has = (env: NodeJS.ProcessEnv, ones: Variable[]): boolean =>
-    ones.flatMap(namesOf).some((name) => name in env);
-  const led = addresses.filter(({ credentials }) => has(shell, credentials) || !has(file, credentials));
-  return [variables.agentEnv, ...led.map(({ address }) => address)]
-    .flatMap(namesOf)
-    .filter((name) => name in file && !(name in shell));
-};
-
 const namesOf = ({ name, fallbacks }: Variable): string[] => [name, ...fallbacks];
 
-/** Which credentials go to which address. */
-const addresses: { address: Variable; credentials: Variable[] }[] = [
-  {
-    address: variables.modelBaseUrl,
-    credentials: [variables.agentOauthToken, variables.modelAuthToken, variables.modelApiKey],
-  },
-  {
-    address: variables.gitHost,
-    credentials: [
-      variables.gitHostToken,
-      variables.gitHostAppPrivateKey,
-      variables.gitHostAppPrivateKeyBase64,
-    ],
-  },
-  {
-    address: variables.tracingHost,
-    credentials: [variables.tracingPublicKey, variables.tracingSecretKey, variables.tracingBasicAuth],
-  },
-];
+/** Where credentials go. */
+const addresses: Variable[] = [variables.modelBaseUrl, variables.gitHost, variables.tracingHost];

@@ -4,13 +4,15 @@ import { resolve } from "node:path";
 import { untilAnswered } from "../../client/completion.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { createFleet } from "../../fleet/create-fleet.ts";
-import type { Fleet, Remote } from "../../fleet/fleet.ts";
+import type { Remote } from "../../fleet/fleet.ts";
+
 import { suggestion } from "../../lib/nearest.ts";
 import type { LocalAgent } from "../../main/local-agents.ts";
 import { baseUrlOf } from "../connect.ts";
 import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { note, printJson } from "../print.ts";
+import type { AgentsContext } from "../../tui/agents.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { readText, repositoryOf } from "./input.ts";
 
@@ -25,33 +27,19 @@ export type AgentsOptions = {
   wait: boolean;
 };
 
-/** What `svc agents` shows and acts on. */
-export type Place = {
-  fleet: Fleet;
-  /** @throws Error with a sentence when the directory that was named has no agents */
-  local: () => Promise<LocalAgent[]>;
-  /** The host of a repository that is named by owner and name alone. */
-  gitHost: string;
-  /** The agent CLI, for conversations with local packages. */
-  agentCli: string;
-};
-
 /** `svc agents` */
 export const agents = async (name: Action | undefined, options: AgentsOptions): Promise<ExitCode> => {
   if (options.headless !== true && name !== undefined)
     throw usageError(`${name} is a command for scripts: svc agents --headless ${name}`);
   if (options.headless !== true)
-    return await (await import("../../tui/agents.ts")).agents(openPlace(options));
+    return await (await import("../../tui/agents.ts")).agents(openContext(options));
   if (name === undefined)
     throw usageError(`--headless needs a command, one of ${Object.keys(actions).join(", ")}`);
-  return await interruptible((signal) =>
-    actions[name]({ place: openPlace(options), options, signal }).catch((error: unknown) => {
-      throw failureOf(error);
-    }),
-  );
+  const context = openContext(options);
+  return await interruptible((signal) => actions[name]({ context, options, signal }));
 };
 
-const openPlace = ({ agentihubDir }: AgentsOptions): Place => {
+const openContext = ({ agentihubDir }: AgentsOptions): AgentsContext => {
   const { settings } = loadSettings({ env: process.env, role: "client" });
   if (agentihubDir === "") throw usageError("--agentihub-dir is empty: name a checkout of the agent hub");
   const directory = agentihubDir === undefined ? undefined : resolve(agentihubDir);
@@ -75,12 +63,12 @@ const openPlace = ({ agentihubDir }: AgentsOptions): Place => {
   };
 };
 
-type Call = { place: Place; options: AgentsOptions; signal: AbortSignal };
+type Call = { context: AgentsContext; options: AgentsOptions; signal: AbortSignal };
 
-const list = async ({ place, signal }: Call): Promise<ExitCode> => {
+const list = async ({ context, signal }: Call): Promise<ExitCode> => {
   const [{ remotes, faults }, local] = await Promise.all([
-    place.fleet.list(signal),
-    place.local().catch((error: unknown) => {
+    context.fleet.list(signal),
+    context.local().catch((error: unknown) => {
       if (!(error instanceof Error) || error instanceof CliError || isBug(error)) throw error;
       return error.message;
     }),
@@ -94,9 +82,9 @@ const list = async ({ place, signal }: Call): Promise<ExitCode> => {
 
 const summaryOf = ({ name, path, description, error }: LocalAgent) => ({ name, path, description, error });
 
-const local = async ({ place, options }: Call): Promise<ExitCode> => {
+const local = async ({ context, options }: Call): Promise<ExitCode> => {
   const wanted = given(options.agent, "--agent", "the name of a package");
-  const all = await place.local();
+  const all = await context.local();
   const agent = all.find(({ name }) => name === wanted);
   if (agent === undefined) throw usageError(unknown("agent package", wanted, all));
   printJson({ success: true, agent });
@@ -104,14 +92,15 @@ const local = async ({ place, options }: Call): Promise<ExitCode> => {
 };
 
 const chat = async (call: Call): Promise<ExitCode> => {
-  const message = await readText(
-    given(call.options.message, "--message", "what to say"),
-    form("message", 1_000_000),
-  );
+  const message = await readText(given(call.options.message, "--message", "what to say"), {
+    noun: "message",
+    longest: 1_000_000,
+    empty: "say something to the agent",
+  });
   const remote = await usableRemote(call);
   if (remote.kind !== "agent")
     throw usageError(`${remote.name} answers no chats: use job, or an instance with AGENT_MODE=true`);
-  await using reached = await call.place.fleet.reach(remote, call.signal);
+  await using reached = await call.context.fleet.reach(remote, call.signal);
   const uuid = randomUUID();
   const { client } = reached;
   const submitted = await client.agent_completions({ message, uuid, wait: false }, { signal: call.signal });
@@ -127,19 +116,20 @@ const chat = async (call: Call): Promise<ExitCode> => {
 };
 
 const job = async (call: Call): Promise<ExitCode> => {
-  const task = await readText(
-    given(call.options.task, "--task", "what the agent is to do"),
-    form("task", 100_000),
-  );
-  const repo = repositoryOf(given(call.options.repo, "--repo", "the repository"), call.place.gitHost);
+  const task = await readText(given(call.options.task, "--task", "what the agent is to do"), {
+    noun: "task",
+    longest: 100_000,
+    empty: "say what the agent is to do",
+  });
+  const repo = repositoryOf(given(call.options.repo, "--repo", "the repository"), call.context.gitHost);
   const remote = await usableRemote(call);
-  await using reached = await call.place.fleet.reach(remote, call.signal);
+  await using reached = await call.context.fleet.reach(remote, call.signal);
   printJson(await reached.client.run_task({ task, repo_url: repo }, { signal: call.signal }));
   return exitCode.ok;
 };
 
 const sync = async (call: Call): Promise<ExitCode> => {
-  const results = await call.place.fleet.sync(await remoteOf(call), call.signal);
+  const results = await call.context.fleet.sync(await remoteOf(call), call.signal);
   printJson(results);
   const failed = Object.entries(results).filter(([, result]) => result.startsWith("error"));
   for (const [target, result] of failed) note(`svc: ${oneLine(`${target}: ${result}`)}`);
@@ -147,7 +137,7 @@ const sync = async (call: Call): Promise<ExitCode> => {
 };
 
 const health = async (call: Call): Promise<ExitCode> => {
-  await using reached = await call.place.fleet.reach(await remoteOf(call), call.signal);
+  await using reached = await call.context.fleet.reach(await remoteOf(call), call.signal);
   const limit = AbortSignal.timeout(10_000);
   printJson(await reached.client.health({ signal: AbortSignal.any([call.signal, limit]) }));
   return exitCode.ok;
@@ -157,9 +147,9 @@ const actions = { list, chat, job, sync, health, local };
 type Action = keyof typeof actions;
 
 /** The instance whose name is `--pod` or alone begins with it. */
-const remoteOf = async ({ place, options, signal }: Call): Promise<Remote> => {
+const remoteOf = async ({ context, options, signal }: Call): Promise<Remote> => {
   const pod = given(options.pod, "--pod", "the beginning of an instance's name");
-  const { remotes, faults } = await place.fleet.list(signal);
+  const { remotes, faults } = await context.fleet.list(signal);
   if (remotes.length === 0) throw new CliError(faults.join("\nsvc: "));
   const begins = remotes.filter(({ name }) => name.startsWith(pod));
   const remote = begins.find(({ name }) => name === pod) ?? begins[0];
@@ -194,16 +184,3 @@ const namesOf = (all: Named): string =>
     .slice(0, 50)
     .map(({ name }) => name)
     .join(", ");
-
-/** Their messages are for the user. */
-const failureOf = (error: unknown): unknown =>
-  error instanceof Error && !isBug(error) && !("code" in error)
-    ? new CliError(error.message, { cause: error })
-    : error;
-
-const form = (noun: "task" | "message", longest: number): Parameters<typeof readText>[1] => ({
-  noun,
-  longest,
-  empty: "say what the agent is to do",
-  tooLong: (length) => `The ${noun} has ${length} characters: put the details into a file, and name that`,
-});

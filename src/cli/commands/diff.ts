@@ -57,24 +57,16 @@ export const apply = async (id: string): Promise<ExitCode> => {
     return exitCode.ok;
   }
   const applied = fits ? await run() : await run("--3way");
-  const conflicts = named(applied.said, /(?<=^U ).*$/gm);
+  const conflicts = [...new Set(applied.said.match(/(?<=^U ).*$/gm)?.map(oneLine))];
   if (conflicts.length > 0)
     throw new CliError(
       `Applied with conflicts in ${conflicts.join(", ")}: settle the marked lines, then git add the files`,
     );
-  const inTheWay = named(applied.said, notInIndex);
-  if (inTheWay.length > 0)
+  if (!applied.ok)
     throw new CliError(
-      `Your version of ${inTheWay.join(", ")} is in the way: commit it, or put it aside (git stash --include-untracked), then svc apply ${job_id}`,
+      `git does not take the change of job ${job_id}: ${applied.said}. If your own edits are in the way, commit or stash them first`,
     );
-  if (!applied.ok) throw new CliError(`git does not take the change of job ${job_id}: ${applied.said}`);
   const { insertions, deletions } = diff_stat;
   print(`Applied ${counted(diff_stat.files, "file")}, +${insertions} −${deletions}; git status shows them`);
   return exitCode.ok;
 };
-
-const named = (said: string, paths: RegExp): string[] => [...new Set(said.match(paths)?.map(oneLine))];
-
-/** The path of an untracked or edited file, in git's words. */
-const notInIndex =
-  /(?<=^error: cannot read the current contents of ').*(?='$)|(?<=^error: ).*(?=: does not match index$)/gm;

@@ -1,7 +1,6 @@
 import { loadSettings } from "../../config/settings.ts";
-import { ServiceError } from "../../contract/errors.ts";
 import { drainInstance, flagMargin, jobList } from "../../main/drain.ts";
-import { CliError, exitCode, isBug, usageError, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { note } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
@@ -19,7 +18,7 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
   const request = { timeout, signal: interruption.signal, say: (text: string) => note(oneLine(text)) };
   const end = await drainInstance({ ...settings, kvUrl }, request).catch((error: unknown) => {
     if (request.signal.aborted) return { outcome: "interrupted" as const, withdrawn: false };
-    throw failure(error);
+    throw error;
   });
   if (end.outcome === "interrupted") {
     note(
@@ -34,12 +33,6 @@ export const drain = async ({ timeout }: { timeout: number }): Promise<ExitCode>
   note(`${podName} runs no job${waited}`);
   return exitCode.ok;
 };
-
-/** The message says why the store cannot be used. */
-const failure = (error: unknown): unknown =>
-  isBug(error) || !(error instanceof Error) || error instanceof ServiceError
-    ? error
-    : new CliError(error.message, { code: "store_unavailable", cause: error });
 
 const absent = (name: string, living: string[]): CliError =>
   usageError(

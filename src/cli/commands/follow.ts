@@ -4,24 +4,12 @@ import type { Job } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
-import { findJob, rememberJob, resolveJobId } from "../job-id.ts";
+import { findJob } from "../job-id.ts";
 import { followJob, printEvents, waitForJob } from "../live/follow.ts";
 import { plainView } from "../live/view.ts";
-import type { Asked } from "../operation-commands.ts";
-import { layoutOf, note, print, printAnswer } from "../print.ts";
-import { views } from "../../view/views.ts";
+import { layoutOf, note, print } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { paintStatus } from "../../view/paint.ts";
-
-/** `svc job` */
-export const job = async ({ input, flags }: Asked): Promise<ExitCode> => {
-  const { client } = connect();
-  const body = await client.get_job({ job_id: await resolveJobId(client, String(input["job_id"])) });
-  const isJson = flags["json"] === true;
-  await rememberJob(body.job.id);
-  if (flags["events"] !== true) return printAnswer(body, isJson, views.get_job);
-  return isJson ? printEvents(client, body.job.id) : waitForJob({ client, job: body.job, json: false });
-};
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 
@@ -78,23 +66,21 @@ export const open = async (
     url = page || job.pr_url === null ? `${url}/${job.id}` : job.pr_url;
   }
   const browser = browserOf();
-  if (browser === null || !/^https?:\/\//.test(url) || !(await starts(browser, url))) print(oneLine(url));
-  else note(`Opened ${oneLine(url)}`);
+  const isOpened = browser !== null && /^https?:\/\//.test(url) && (await starts(browser, url));
+  if (isOpened) note(`Opened ${oneLine(url)}`);
+  else print(oneLine(url));
   return exitCode.ok;
 };
 
 /** Null: there is no screen to show one. */
 const browserOf = (): string | null => {
   const { BROWSER, DISPLAY, WAYLAND_DISPLAY } = process.env;
-  if (process.platform === "darwin") return BROWSER || "open";
-  return BROWSER || (DISPLAY || WAYLAND_DISPLAY ? "xdg-open" : null);
+  const ofSystem = process.platform === "darwin" ? "open" : DISPLAY || WAYLAND_DISPLAY ? "xdg-open" : null;
+  return BROWSER || ofSystem;
 };
 
 const starts = async (browser: string, url: string): Promise<boolean> => {
   const child = spawn(browser, [url], { stdio: "ignore", detached: true });
   child.unref();
-  return await once(child, "spawn").then(
-    () => true,
-    () => false,
-  );
+  return await once(child, "spawn").then(Boolean, () => false);
 };

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { urlOfShort } from "../../contract/repository-url.ts";
+import { text } from "node:stream/consumers";
 import { CliError, usageError } from "../failure.ts";
 import { note } from "../print.ts";
 
@@ -21,34 +22,24 @@ type Text = {
   noun: "task" | "message";
   /** Limit of the service, characters. */
   longest: number;
+  /** What to do about an empty one. */
   empty: string;
-  tooLong: (length: string) => string;
 };
 
 /**
- * The text from the command line; `-` reads it from `input`, without trailing line breaks.
+ * The text from the command line; `-` reads it from standard input, without trailing line breaks.
  * @throws CliError when it is empty, or longer than the service accepts
  */
-export const readText = async (
-  argument: string,
-  { noun, longest, empty, tooLong }: Text,
-  input: NodeJS.ReadStream = process.stdin,
-): Promise<string> => {
-  // More than any text, even one with blank lines after it: the rest is not worth the memory.
-  const bound = 10 * longest;
-  let text = argument === "-" ? "" : argument;
-  if (argument === "-") {
-    if (input.isTTY) note(`Type the ${noun}, and end it with Ctrl-D on a line of its own:`);
-    input.setEncoding("utf8");
-    for await (const piece of input) {
-      text += String(piece);
-      if (text.length > bound) throw usageError(tooLong(`more than ${bound.toLocaleString("en")}`));
-    }
-    text = text.trimEnd();
-  }
-  if (text.trim() === "") throw usageError(`The ${noun} is empty: ${empty}`);
-  if (text.length > longest) throw usageError(tooLong(text.length.toLocaleString("en")));
-  return text;
+export const readText = async (argument: string, { noun, longest, empty }: Text): Promise<string> => {
+  if (argument === "-" && process.stdin.isTTY)
+    note(`Type the ${noun}, and end it with Ctrl-D on a line of its own:`);
+  const given = argument === "-" ? (await text(process.stdin)).trimEnd() : argument;
+  if (given.trim() === "") throw usageError(`The ${noun} is empty: ${empty}`);
+  if (given.length > longest)
+    throw usageError(
+      `The ${noun} has ${given.length.toLocaleString("en")} characters and may have ${longest.toLocaleString("en")}: put the details into a file that the agent can read`,
+    );
+  return given;
 };
 
 /** What the user writes in the editor that git uses. */

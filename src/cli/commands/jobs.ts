@@ -1,17 +1,13 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "../../client/client.ts";
 import { ClientError } from "../../client/client-error.ts";
 import type { Answer } from "../../contract/operation.ts";
 import type { Operations } from "../../contract/operations.ts";
 import type { ListJobsInput } from "../../contract/job-list.ts";
 import { jobTable } from "../../view/job.ts";
-import type { Layout } from "../../view/paint.ts";
 import { oneLine, shellWord } from "../../view/sanitise.ts";
 import { queueLines } from "../../view/service.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
-import { interruptible } from "../interruption.ts";
-import { isOutage } from "../live/follow.ts";
 import { flagOf, type Asked } from "../operation-commands.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { fromHere } from "./input.ts";
@@ -22,7 +18,7 @@ type Listed = Answer<Operations["list_jobs"]>;
 /** `svc jobs` */
 export const jobs = async ({ input, flags }: Asked): Promise<ExitCode> => {
   const { client } = connect();
-  const { active, failed, quiet, watch: isWatched, json } = flags;
+  const { active, failed, quiet, json } = flags;
   const asked = input as Query;
   const query: Query = {
     ...asked,
@@ -31,11 +27,13 @@ export const jobs = async ({ input, flags }: Asked): Promise<ExitCode> => {
     ...(asked.repo_url !== undefined && { repo_url: fromHere(asked.repo_url) }),
     ...(asked.since !== undefined && { since: instant(asked.since) }),
   };
-  if (isWatched === true) return watch(client, query);
   const body = await list(client, query);
   if (json === true) printJson(body);
   else if (quiet === true) for (const { id } of body.jobs) print(id);
-  else print(await page(client, body, layoutOf(process.stdout)));
+  else {
+    const below = await fleetLines(client);
+    print(jobTable(body.jobs, { ...layoutOf(process.stdout), now: Date.now(), below }));
+  }
   if (body.next_cursor !== null && json !== true)
     note(`There are more: svc jobs${quiet === true ? " -q" : ""}${flagsFor(query, body.next_cursor)}`);
   return exitCode.ok;
@@ -75,9 +73,6 @@ const flagsFor = (query: Query, cursor: string): string =>
     .map(([name, value]) => ` ${flagOf(name)} ${shellWord(oneLine(String(value)))}`)
     .join("");
 
-const page = async (client: Client, { jobs: found }: Listed, layout: Layout): Promise<string> =>
-  jobTable(found, { ...layout, now: Date.now(), below: await fleetLines(client) });
-
 /** Empty where they are unavailable. */
 const fleetLines = async (client: Client): Promise<string[]> => {
   try {
@@ -87,28 +82,3 @@ const fleetLines = async (client: Client): Promise<string[]> => {
     throw error;
   }
 };
-
-/** Draws the list again and again until interrupted. The last one stays on the screen. */
-const watch = async (client: Client, query: Query): Promise<ExitCode> => {
-  const { stdout } = process;
-  if (!stdout.isTTY || process.env["TERM"] === "dumb")
-    throw usageError("--watch redraws a terminal, which standard output is not: leave it out");
-  const { createLogUpdate } = await import("log-update");
-  // The cursor stays visible: a killed process leaves nothing to repair.
-  const draw = createLogUpdate(stdout, { showCursor: true });
-  const look = async (): Promise<string> => page(client, await list(client, query), layoutOf(stdout));
-  return await interruptible(async (signal) => {
-    for (;;) {
-      const shown = await look().catch((error: unknown) => {
-        if (isOutage(error)) return oneLine(error.message);
-        throw error;
-      });
-      // Some terminals report 0 rows.
-      const rows = shown.split("\n").slice(0, (stdout.rows || Infinity) - 1);
-      draw(rows.join("\n"));
-      await delay(everyMs, undefined, { signal });
-    }
-  }).finally(() => draw.done());
-};
-
-const everyMs = 2000;

@@ -65,30 +65,19 @@ const announce = (job: Job, wait: boolean): void => {
 
 /** The task of the command line, of standard input, or of the user's editor. */
 export const readTask = async (argument: string | undefined, editor = false): Promise<string> => {
-  if (editor) return readText(await writeText(argument ?? ""), text);
-  const missing = 'give it in quotes, as svc run "…", on standard input, or in your editor with -e';
-  if (argument === undefined && process.stdin.isTTY) throw usageError(`There is no task: ${missing}`);
-  return readText(argument ?? "-", argument === undefined ? { ...text, empty: missing } : text);
+  const empty = 'give it in quotes, as svc run "…", on standard input, or in your editor with -e';
+  if (editor) return readText(await writeText(argument ?? ""), { noun: "task", longest, empty });
+  if (argument === undefined && process.stdin.isTTY) throw usageError(`There is no task: ${empty}`);
+  return readText(argument ?? "-", { noun: "task", longest, empty });
 };
 
-/** `longest`: see `RunTaskInput` of the contract. */
-const text: Parameters<typeof readText>[1] = {
-  noun: "task",
-  longest: 100_000,
-  empty: "say in plain words what the agent is to do",
-  tooLong: (length) =>
-    `The task has ${length} characters and may have 100,000: put the details into a file and give it with --file`,
-};
+/** See `RunTaskInput` of the contract. */
+const longest = 100_000;
 
 const checkFlags = (options: RunOptions): void => {
   // For example after a failed `ID=$(svc worktrees prepare …)`: the job would run in an empty directory.
   if (options.worktreeId?.trim() === "") {
     throw usageError("--worktree-id is empty: give the id of a worktree (svc worktrees list shows them)");
-  }
-  if (options.worktreeId !== undefined && (options.createRepo === true || options.public === true)) {
-    throw usageError(
-      "--worktree-id runs in a repository that is there already: leave out --create-repo and --public",
-    );
   }
   if (options.public === true && options.createRepo !== true) {
     throw usageError("--public says how a repository is created: it goes with --create-repo");

@@ -4,7 +4,7 @@ import { serviceTitle } from "../../lib/process/marker.ts";
 import { keepMemorySteady } from "../../lib/steady-memory.ts";
 import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
-import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
+import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
 import { layoutOf, note, print } from "../print.ts";
 
@@ -24,7 +24,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   using stop = catchInterruption({ hangup: true, patient: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {
     if (stop.signal.aborted && isAbort(error)) return null;
-    throw startFailure(error);
+    throw error;
   });
   // Stopped while it waited to start.
   if (service === null) return exitCode.ok;
@@ -42,7 +42,6 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
   const { drainTimeout, transport } = loaded.settings;
   const drainSeconds = stop.signalName() === "SIGTERM" && transport !== "stdio" ? drainTimeout : 0;
   await service.stop({ drainSeconds, hurry: stop.secondSignal });
-  endAnyway();
   if (!(service.mustEnd.reason instanceof Error) || service.mustEnd.reason.name === "AbortError")
     return exitCode.ok;
   note(`svc: ${service.mustEnd.reason.message}`);
@@ -63,18 +62,3 @@ const start = async (
 };
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
-
-/** Unless it is a bug, the machine or the configuration prevents the start, and the message says what to do. */
-const startFailure = (error: unknown): unknown => {
-  if (!(error instanceof Error) || isBug(error)) return error;
-  const bySystem = "syscall" in error ? "The service cannot start: " : "";
-  return new CliError(bySystem + error.message, { code: "cannot_start", cause: error });
-};
-
-/** Everything has been stopped: what still keeps the process alive is a bug that must not look like a hang. */
-const endAnyway = (): void => {
-  setTimeout(() => {
-    note("svc: something kept the process from ending after the service had stopped");
-    process.exit(exitCode.failure);
-  }, 5000).unref();
-};

@@ -2,7 +2,6 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { JobEvent } from "../../contract/event.ts";
 import type { Job } from "../../contract/job.ts";
-import { retry } from "../../lib/wait.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
@@ -65,61 +64,29 @@ const unnoticedMs = 1500;
  * @throws CliError when the service is unreachable for longer than the patience, ClientError when it refuses
  */
 export const followJob = async (follow: Follow): Promise<Job> => {
-  const { client, jobId, signal, onEvent, onNote, patienceMs } = follow;
-  let after = 0;
-  for (;;) {
-    try {
-      const events = client.events(jobId, { after, signal, patienceMs: unnoticedMs });
-      for (;;) {
-        const next = await events.next();
-        if (next.done === true) return next.value;
-        after = next.value.seq;
-        onEvent(next.value);
-      }
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!isOutage(error)) throw error;
-      const probe = (): Promise<unknown> => client.get_job({ job_id: jobId }, { signal });
-      await waitOutOutage(error, { probe, signal, onNote, later: `Ask later: svc job ${jobId}`, patienceMs });
-    }
-  }
-};
-
-type Outage = {
-  /** Any request; its rejection says whether the service is reachable. */
-  probe: () => Promise<unknown>;
-  signal: AbortSignal;
-  onNote: (text: string) => void;
-  /** The command to run when the patience is over. */
-  later: string;
-  /** How long the service may be unreachable, ms. */
-  patienceMs?: number | undefined;
-};
-
-/**
- * Resolves when the service answers again.
- * @throws CliError when it is unreachable for longer than the patience, ClientError when it refuses
- */
-export const waitOutOutage = async (
-  outage: ClientError,
-  { probe, signal, onNote, later, patienceMs = 10 * 60_000 }: Outage,
-): Promise<void> => {
-  const since = performance.now();
-  onNote(`The service is unreachable (${outage.message}); trying again for up to ${duration(patienceMs)}`);
-  const onFailure = (error: unknown): void => {
-    signal.throwIfAborted();
-    if (!isOutage(error)) throw error;
-    if (performance.now() - since < patienceMs) return;
-    throw new CliError(
-      `The service has been unreachable for ${duration(patienceMs)} (${error.message}). ${later}`,
-      {
-        code: error.code,
-        cause: error,
-      },
-    );
+  const { client, jobId, signal, onEvent, onNote, patienceMs = 10 * 60_000 } = follow;
+  const patience = duration(patienceMs);
+  let isOut = false;
+  const onRetry = (failure: unknown, lostMs: number): void => {
+    if (isOut || lostMs < unnoticedMs) return;
+    isOut = true;
+    const why = failure instanceof Error ? ` (${failure.message})` : "";
+    onNote(`The service is unreachable${why}; trying again for up to ${patience}`);
   };
-  await retry(probe, { first: 500, longest: 5000, signal, onFailure });
-  onNote("The service answers again");
+  const events = client.events(jobId, { signal, patienceMs, onRetry });
+  try {
+    for (;;) {
+      const next = await events.next();
+      if (isOut) onNote("The service answers again");
+      isOut = false;
+      if (next.done === true) return next.value;
+      onEvent(next.value);
+    }
+  } catch (error) {
+    if (signal.aborted || !isOutage(error)) throw error;
+    const message = `The service has been unreachable for ${patience} (${error.message}). Ask later: svc job ${jobId}`;
+    throw new CliError(message, { code: error.code, cause: error });
+  }
 };
 
 /** No answer, or one that says "not now"; any other refusal will be the same next time. */

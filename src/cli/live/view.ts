@@ -25,31 +25,18 @@ export const chooseView = async (stream: NodeJS.WriteStream, begin: number): Pro
     ? (await import("./terminal-view.ts")).terminalView(stream, begin)
     : plainView(stream, begin);
 
-/** For an answer, whose words are all that a file or a pipe gets. */
-export const chooseAnswerView = async (stream: NodeJS.WriteStream, results: number): Promise<View> =>
-  redraws(stream)
-    ? (await import("./terminal-view.ts")).terminalView(stream, Date.now(), {
-        results,
-        stage: "agent_started",
-      })
-    : blockView(stream, results);
-
-const redraws = (stream: NodeJS.WriteStream): boolean => stream.isTTY && process.env.TERM !== "dumb";
-
-/** Rows as on a terminal, each once and whole. */
-const blockView = (stream: NodeJS.WriteStream, results: number): View => {
-  const narration = createNarration(0, { results });
+/** For an answer, whose words are all that a file or a pipe gets: rows as on a terminal, each once and whole. */
+export const chooseAnswerView = async (stream: NodeJS.WriteStream, results: number): Promise<View> => {
+  if (redraws(stream)) {
+    const { terminalView } = await import("./terminal-view.ts");
+    return terminalView(stream, Date.now(), { results, stage: "agent_started" });
+  }
   const paint = painter(stream);
   const blocks = createBlocks(() => ({ paint, columns: stream.columns || Infinity }));
-  const write = (rows: Row[]): void => {
-    for (const row of rows) stream.write(`${blocks.add(row).join("\n")}\n`);
-  };
-  return {
-    event: (event) => write(narration.add(event)),
-    note: (text) => stream.write(`${text}\n`),
-    close: () => write(narration.rest()),
-  };
+  return rowsView(stream, createNarration(0, { results }), (row) => blocks.add(row));
 };
+
+const redraws = (stream: NodeJS.WriteStream): boolean => stream.isTTY && process.env.TERM !== "dumb";
 
 /** For `--json`: only the notes. */
 export const quietView = (stream: NodeJS.WriteStream): View => ({
@@ -58,12 +45,22 @@ export const quietView = (stream: NodeJS.WriteStream): View => ({
   close: () => undefined,
 });
 
-/** For files and pipes: each line once, nothing is redrawn. Thinking is omitted. */
+/** For files and pipes: a line for each row. Thinking is omitted. */
 export const plainView = (stream: NodeJS.WriteStream, begin: number): View => {
-  const narration = createNarration(begin);
   const paint = painter(stream);
-  const write = (rows: Row[]) => {
-    for (const row of rows) if (row.kind !== "thinking") stream.write(`${plainLine(row, paint)}\n`);
+  return rowsView(stream, createNarration(begin), (row) =>
+    row.kind === "thinking" ? [] : [plainLine(row, paint)],
+  );
+};
+
+/** Each row once: nothing is redrawn. */
+const rowsView = (
+  stream: NodeJS.WriteStream,
+  narration: ReturnType<typeof createNarration>,
+  linesOf: (row: Row) => string[],
+): View => {
+  const write = (rows: Row[]): void => {
+    for (const line of rows.flatMap(linesOf)) stream.write(`${line}\n`);
   };
   return {
     event: (event) => write(narration.add(event)),
