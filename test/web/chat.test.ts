@@ -58,12 +58,12 @@ test("an answer streams with thinking, narration, a tool call and markdown, stay
   await turn.nth(1).getByText('"turn":2').waitFor();
   await page.getByRole("button", { name: "New conversation" }).click();
   await page.getByRole("heading", { name: "Ask the agent" }).waitFor();
-  await page.getByRole("button", { name: /^Look around\./ }).click();
+  await page.getByRole("link", { name: /^Look around\./ }).click();
   await turn.nth(1).getByText('"turn":2').waitFor();
   page.once("dialog", (dialog) => void dialog.accept());
   await page.getByRole("button", { name: "Remove conversation" }).click();
   await page.getByRole("heading", { name: "Ask the agent" }).waitFor();
-  expect(await page.getByRole("button", { name: /^Look around\./ }).count()).toBe(0);
+  expect(await page.getByRole("link", { name: /^Look around\./ }).count()).toBe(0);
   expect(faults).toEqual([]);
 });
 

@@ -25,7 +25,7 @@ test("the list scrolls to its last job page by page, and few rows are made; a pa
   const toEnd = () => page.evaluate("document.querySelector('.job-table').scrollTo(0, 1e9)");
   await page.route(furtherPages, (route) => route.fulfill({ status: 500, body: "no JSON" }));
   await toEnd();
-  await page.getByRole("alert").getByText("Older jobs could not be read").waitFor();
+  await page.getByRole("alert").getByText("More could not be read").waitFor();
   await page.getByText("100+ jobs").waitFor();
   await page.unroute(furtherPages);
   await page.getByRole("button", { name: "Try again" }).click();

@@ -157,7 +157,7 @@ try {
       await page.getByText(/tokens read/).waitFor();
     });
     await take("usage", `${url}/usage`, async (page) => {
-      await page.locator("canvas").nth(3).waitFor();
+      await page.locator(".chart").nth(3).waitFor();
       await page.getByRole("button", { name: "review" }).waitFor();
     });
     await take("fleet", `${url}/fleet`, seen("fetched"));

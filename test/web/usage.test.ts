@@ -27,7 +27,7 @@ test("the figures of a period are charts and a table, by what is chosen; a row n
   await figure("Cost")
     .getByText(`≈$${(await total(7)).cost_usd.toFixed(2)}`)
     .waitFor();
-  await until(async () => (await page.locator("canvas").count()) === 4);
+  await until(async () => (await page.locator(".chart").count()) === 4);
   const days = page.getByRole("table", { name: "Figures by day" });
   expect(await days.getByRole("row").count()).toBe(7);
   await page.getByRole("button", { name: "90 days" }).click();
@@ -66,14 +66,10 @@ test("budgets show what is left of today, and one that is spent says when it lif
   const { budgets } = await service.client.get_usage({});
   const left = 200 - (budgets[0]?.spent_usd ?? 0);
   await page
-    .getByRole("listitem")
+    .getByRole("row")
     .filter({ hasText: `$${left.toFixed(2)} left of $200.00` })
     .waitFor();
-  await page
-    .getByRole("listitem")
-    .filter({ hasText: "Your API key" })
-    .getByText("lifts at midnight")
-    .waitFor();
+  await page.getByRole("row").filter({ hasText: "Your API key" }).getByText("lifts at midnight").waitFor();
 });
 
 test("without runs it says so; light, and dark on a phone, nothing is cut off and all is accessible", async () => {
@@ -84,7 +80,7 @@ test("without runs it says so; light, and dark on a phone, nothing is cut off an
   for (const options of [{ viewport: { width: 1280, height: 800 } }, phone]) {
     const { page } = await openPage(browser, service, "/ui/usage?by=model&days=7", options);
     await page.getByRole("button", { name: "claude-haiku-5" }).waitFor();
-    await page.locator("canvas").nth(3).waitFor();
+    await page.locator(".chart").nth(3).waitFor();
     await page.getByRole("button", { name: "as a table" }).click();
     expect(await page.evaluate("document.documentElement.scrollWidth === innerWidth")).toBe(true);
     expect(await accessibilityFaults(page)).toEqual([]);

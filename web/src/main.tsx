@@ -5,7 +5,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./shell/app.tsx";
 import { followChanges } from "./shell/changes.ts";
-import { applyTheme } from "./shell/theme.ts";
+import { applyTheme } from "./shell/header.tsx";
 
 applyTheme();
 void followChanges();

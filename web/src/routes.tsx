@@ -8,7 +8,7 @@ type Route = {
   /** Loaded when it is first shown. */
   Page: ReturnType<typeof late>;
   /** Its entry in the navigation; absent: it has none. `isThere`: whether this service has it, asked once. */
-  navigation?: { title: string; key: string; isThere?: (client: Client) => Promise<boolean> };
+  navigation?: { title: string; keys: string; isThere?: (client: Client) => Promise<boolean> };
 };
 
 const hasChat = async (client: Client): Promise<boolean> => {
@@ -22,33 +22,21 @@ const hasChat = async (client: Client): Promise<boolean> => {
 
 /** The pages, those of the navigation in its order. */
 export const routes: readonly Route[] = [
-  {
-    path: "/jobs",
-    Page: late(() => import("./jobs/page.tsx")),
-    navigation: { title: "Jobs", key: "j" },
-  },
+  { path: "/jobs", Page: late(() => import("./jobs/page.tsx")), navigation: { title: "Jobs", keys: "j" } },
   { path: "/jobs/:id", Page: late(() => import("./job/page.tsx")) },
   {
     path: "/chat",
     Page: late(() => import("./chat/page.tsx")),
-    navigation: { title: "Chat", key: "c", isThere: hasChat },
+    navigation: { title: "Chat", keys: "c", isThere: hasChat },
   },
-  {
-    path: "/usage",
-    Page: late(() => import("./usage/page.tsx")),
-    navigation: { title: "Usage", key: "u" },
-  },
-  {
-    path: "/fleet",
-    Page: late(() => import("./fleet/page.tsx")),
-    navigation: { title: "Fleet", key: "f" },
-  },
+  { path: "/usage", Page: late(() => import("./usage/page.tsx")), navigation: { title: "Usage", keys: "u" } },
+  { path: "/fleet", Page: late(() => import("./fleet/page.tsx")), navigation: { title: "Fleet", keys: "f" } },
   {
     path: "/transcripts",
     Page: late(() => import("./transcripts/page.tsx")),
     navigation: {
       title: "Transcripts",
-      key: "t",
+      keys: "t",
       isThere: async (client) => (await client.ready()).transcripts,
     },
   },

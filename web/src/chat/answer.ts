@@ -1,6 +1,6 @@
 import { unfenced, type ChatChunk } from "../../../src/client/chat.ts";
+import type { Visibility } from "../../../src/contract/visibility.ts";
 import type { Call } from "../conversation/entry.ts";
-import { inWords, readVisibility } from "./visibility.ts";
 
 /** A piece of an answer. A tool has no result while it runs. */
 export type Block = { type: "thinking" | "text"; text: string } | (Call & { id: string });
@@ -11,14 +11,15 @@ export const take = (blocks: Block[], { choices }: ChatChunk): void => {
     const { reasoning_content: thinking, content } = delta;
     if (thinking) append(blocks, "thinking", thinking);
     if (!content) continue;
-    const id = tags.x_service_tool_use_id ?? "";
-    const type = tags.x_service_event_type;
-    if (type === "tool_use") blocks.push(toolOf(id, tags.x_service_tool_name, unfenced(content)));
+    const { x_service_event_type: type, x_service_tool_use_id: id = "", x_service_tool_name: name } = tags;
+    if (type === "tool_use") blocks.push({ ...toolOf(id, name), input: unfenced(content) });
     else if (type === "tool_result")
       giveResult(blocks, id, { text: unfenced(content), isError: tags.x_service_is_error === true });
-    else if (type === "stream_config") blocks.push({ type: "text", text: inWords(readVisibility(content)) });
     else if (type === undefined) append(blocks, "text", content);
-    else blocks.push({ type: "text", text: content });
+    else {
+      const isSetting = type === "stream_config";
+      blocks.push({ type: "text", text: isSetting ? inWords(JSON.parse(content) as Visibility) : content });
+    }
   }
 };
 
@@ -28,11 +29,11 @@ const append = (blocks: Block[], type: "thinking" | "text", text: string): void 
   else blocks.push({ type, text });
 };
 
-const toolOf = (id: string, name = "tool", input = ""): Block & Call => ({
+const toolOf = (id: string, name = "tool"): Block & Call => ({
   type: "tool",
   id,
   name,
-  input,
+  input: "",
   result: null,
   isOpen: false,
 });
@@ -47,3 +48,25 @@ const giveResult = (blocks: Block[], id: string, result: Call["result"]): void =
 /** What the agent said, for those who cannot see how. */
 export const textOf = (blocks: readonly Block[]): string =>
   blocks.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n\n");
+
+export const kinds = ["thinking", "tools", "narration", "final"] as const;
+export type Kind = (typeof kinds)[number];
+
+const isText = (kind: Kind): boolean => kind === "narration" || kind === "final";
+
+/** Whether the agent shows this kind. Text may be off as a whole. */
+export const isShown = (now: Visibility, kind: Kind): boolean =>
+  now[`show_${kind}`] && (now.show_text || !isText(kind));
+
+/** What shows or hides one kind, and leaves the others as they are. */
+export const changeOf = (now: Visibility, kind: Kind, shown: boolean): Partial<Visibility> => ({
+  // Of text that is off as a whole only what is wanted comes back.
+  ...(isText(kind) && !now.show_text && { show_text: true, show_narration: false, show_final: false }),
+  [`show_${kind}`]: shown,
+});
+
+const inWords = (now: Visibility): string => {
+  const list = (shown: boolean): string =>
+    kinds.filter((kind) => isShown(now, kind) === shown).join(", ") || "nothing";
+  return `The agent shows: ${list(true)}. It hides: ${list(false)}.`;
+};

@@ -49,38 +49,36 @@ const answerOf = <Value>(request: IDBRequest<Value>): Promise<Value> =>
     request.onerror = () => reject(request.error ?? new Error("The browser keeps no data for this page"));
   });
 
-type Kind = "conversations" | "turns";
-
-const store = async (kind: Kind, mode: IDBTransactionMode): Promise<IDBObjectStore> =>
-  (await (opened ??= open())).transaction(kind, mode).objectStore(kind);
+const act = async <Value>(
+  kind: "conversations" | "turns",
+  run: (kept: IDBObjectStore) => IDBRequest<Value>,
+): Promise<Value> => {
+  const database = await (opened ??= open());
+  return answerOf(run(database.transaction(kind, "readwrite").objectStore(kind)));
+};
 
 const turnsOf = (id: string): IDBKeyRange => IDBKeyRange.bound([id], [id, []]);
 
 /** Newest first. */
 export const readConversations = async (): Promise<Conversation[]> => {
-  const all = await answerOf<Conversation[]>((await store("conversations", "readonly")).getAll());
+  const all = await act<Conversation[]>("conversations", (kept) => kept.getAll());
   return all.toSorted((one, other) => other.at - one.at);
 };
 
 /** Oldest first. */
-export const readTurns = async (id: string): Promise<Turn[]> =>
-  await answerOf<Turn[]>((await store("turns", "readonly")).getAll(turnsOf(id)));
+export const readTurns = (id: string): Promise<Turn[]> => act("turns", (kept) => kept.getAll(turnsOf(id)));
 
-export const keepConversation = async (conversation: Conversation): Promise<void> => {
-  await answerOf((await store("conversations", "readwrite")).put(conversation));
-};
+export const keepConversation = (conversation: Conversation): Promise<unknown> =>
+  act("conversations", (kept) => kept.put(conversation));
 
-export const keepTurn = async (turn: Turn): Promise<void> => {
-  await answerOf((await store("turns", "readwrite")).put(turn));
-};
+export const keepTurn = (turn: Turn): Promise<unknown> => act("turns", (kept) => kept.put(turn));
 
-export const removeConversation = async (id: string): Promise<void> => {
-  await answerOf((await store("conversations", "readwrite")).delete(id));
-  await answerOf((await store("turns", "readwrite")).delete(turnsOf(id)));
-};
+export const removeConversation = (id: string): Promise<unknown> =>
+  Promise.all([
+    act("conversations", (kept) => kept.delete(id)),
+    act("turns", (kept) => kept.delete(turnsOf(id))),
+  ]);
 
 /** Of everyone who has used this browser. */
-export const removeConversations = async (): Promise<void> => {
-  await answerOf((await store("conversations", "readwrite")).clear());
-  await answerOf((await store("turns", "readwrite")).clear());
-};
+export const removeConversations = (): Promise<unknown> =>
+  Promise.all([act("conversations", (kept) => kept.clear()), act("turns", (kept) => kept.clear())]);

@@ -1,21 +1,20 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState, type KeyboardEvent } from "react";
-import { useSearchParams } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import { ClientError } from "../../../src/client/client-error.ts";
+import type { Visibility } from "../../../src/contract/visibility.ts";
 import { duration } from "../../../src/view/quantities.ts";
 import { ConversationPane } from "../conversation/pane.tsx";
-import { useIsNarrow } from "../parts/media.ts";
-import { newKey } from "../parts/new-key.ts";
-import { Answer, Empty } from "../parts/states.tsx";
-import { Ago, Duration } from "../parts/time.tsx";
-import { Title } from "../parts/title.tsx";
-import { client, queries } from "../shell/service.ts";
-import { useShortcut } from "../shell/shortcuts.tsx";
+import { Select } from "../parts/filters.tsx";
+import { Answer, Empty, Title } from "../parts/states.tsx";
+import { useRead } from "../parts/read.ts";
+import { Ago, Duration } from "../parts/values.tsx";
+import { client, queries, newKey } from "../shell/service.ts";
+import { Button, useShortcut } from "../shell/shortcuts.tsx";
 import { createStore } from "../shell/store.ts";
-import { textOf } from "./answer.ts";
+import { textOf, changeOf, isShown, kinds, type Kind } from "./answer.ts";
 import { readConversations, removeConversation, type Conversation, type Turn } from "./history.ts";
 import { ask, conversationsKey, leaveTalk, run, talkOf } from "./talk.ts";
-import { kinds, show, visibility, type Kind, type Shown } from "./visibility.ts";
 import "./chat.css";
 
 export default function ChatPage() {
@@ -61,11 +60,10 @@ const Chat = ({ models }: { models: readonly string[] }) => {
     await queries.invalidateQueries({ queryKey: conversationsKey });
     begin();
   };
-  useShortcut("n", "New conversation", begin);
   if (kept.isPending) return null;
   return (
     <div className="chat">
-      <Conversations list={list} id={id} open={(c) => setParams(c === "" ? {} : { c })} begin={begin} />
+      <Conversations list={list} id={id} begin={begin} />
       <Talk
         key={id}
         id={id}
@@ -78,57 +76,23 @@ const Chat = ({ models }: { models: readonly string[] }) => {
   );
 };
 
-type ListProps = {
-  list: readonly Conversation[];
-  id: string;
-  open: (id: string) => void;
-  begin: () => void;
-};
+type ListProps = { list: readonly Conversation[]; id: string; begin: () => void };
 
-const Conversations = ({ list, id, open, begin }: ListProps) => {
-  const create = (
-    <button type="button" onClick={begin}>
-      New conversation
-    </button>
-  );
-  if (useIsNarrow())
-    return (
-      <div className="conversations">
-        <select
-          aria-label="Conversation"
-          value={list.some((each) => each.id === id) ? id : ""}
-          onChange={({ target }) => open(target.value)}
-        >
-          <option value="">This conversation</option>
-          {list.map((each) => (
-            <option key={each.id} value={each.id}>
-              {each.title}
-            </option>
-          ))}
-        </select>
-        {create}
-      </div>
-    );
-  return (
-    <nav className="conversations column" aria-label="Conversations">
-      {create}
-      <ul>
-        {list.map((each) => (
-          <li key={each.id}>
-            <button
-              type="button"
-              className="quiet row"
-              aria-current={each.id === id ? "true" : undefined}
-              onClick={() => open(each.id)}
-            >
-              <span className="cut grow">{each.title}</span> <Ago at={new Date(each.at).toISOString()} />
-            </button>
-          </li>
-        ))}
-      </ul>
-    </nav>
-  );
-};
+const Conversations = ({ list, id, begin }: ListProps) => (
+  <nav className="conversations" aria-label="Conversations">
+    <Button text="New conversation" keys="n" label="New conversation" run={begin} />
+    {list.map((each) => (
+      <Link
+        key={each.id}
+        className="item row between"
+        href={`/chat?c=${each.id}`}
+        aria-current={each.id === id || undefined}
+      >
+        <span className="cut grow">{each.title}</span> <Ago at={new Date(each.at).toISOString()} />
+      </Link>
+    ))}
+  </nav>
+);
 
 type TalkProps = {
   id: string;
@@ -147,36 +111,26 @@ const Talk = ({ id, known, models, onAsk, onRemove }: TalkProps) => {
   const [chosen, choose] = useState<string | null>(null);
   const wanted = chosen ?? known?.model ?? first;
   const model = models.includes(wanted) ? wanted : first;
-  const shown = useQuery({ ...visible, queryFn: ({ signal }) => visibility(signal) });
-  useShortcut("Escape", "Stop the answer", () => stop?.());
+  const shown = useRead("get_visibility", {}).data?.visibility;
 
   const send = (question: string): void => {
     onAsk();
     const title = known?.title ?? (question.trim().split("\n")[0] ?? "").slice(0, 80);
-    const isLive = shown.data === undefined || (shown.data.narration && shown.data.final);
+    const isLive = shown === undefined || (isShown(shown, "narration") && isShown(shown, "final"));
     void ask({ id, title, model, at: Date.now() }, { id: newKey(), question, isLive }).then(
       // Words in the question may have changed it.
-      () => queries.invalidateQueries({ queryKey: visible.queryKey }),
+      () => queries.invalidateQueries({ queryKey: ["get_visibility"] }),
     );
   };
 
   return (
     <section className="column" aria-label="Conversation">
-      <div className="chat-options row">
+      <div className="strip row wrap soft">
         <label>
-          Model{" "}
-          <select value={model} onChange={({ target }) => choose(target.value)}>
-            {models.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
+          Model <Select value={model} options={models.map((name) => [name])} change={choose} />
         </label>
-        {shown.data && <VisibilityBoxes shown={shown.data} />}
-        {onRemove && (
-          <button type="button" className="quiet" onClick={onRemove}>
-            Remove conversation
-          </button>
-        )}
+        {shown && <VisibilityBoxes shown={shown} />}
+        {onRemove && <Button text="Remove conversation" className="quiet end" run={onRemove} />}
       </div>
       <div className="grow">
         {turns?.length === 0 ? (
@@ -230,23 +184,23 @@ const Ending = ({ turn, isLast }: { turn: Turn; isLast: boolean }) => {
   const { state, tokens, ms, error, began } = turn;
   if (state === "running")
     return (
-      <p className="ending">
+      <p className="ending small">
         Working <Duration from={new Date(began).toISOString()} to={null} />
       </p>
     );
   if (state === "failed" || state === "cut")
     return (
-      <div className="ending fault" role="alert">
+      <div className="ending fault stack" role="alert">
         <p>{state === "cut" ? `The connection ended before the answer did. ${error ?? ""}` : error}</p>
-        {isLast && (
-          <button type="button" onClick={() => void run(turn)}>
-            {state === "cut" ? "Get the answer" : "Try again"}
-          </button>
-        )}
+        <p>
+          {isLast && (
+            <Button text={state === "cut" ? "Get the answer" : "Try again"} run={() => void run(turn)} />
+          )}
+        </p>
       </div>
     );
   return (
-    <p className="ending">
+    <p className="ending small">
       {state === "stopped" && "Stopped "}
       <span className="number">{duration(ms)}</span>
       {tokens && tokens.read + tokens.written > 0 && (
@@ -290,13 +244,7 @@ const Composer = ({ send, stop, isReady }: ComposerProps) => {
     submit();
   };
   return (
-    <form
-      className="composer row"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
+    <div className="composer row">
       <textarea
         ref={field}
         aria-label="Message"
@@ -308,19 +256,13 @@ const Composer = ({ send, stop, isReady }: ComposerProps) => {
         onKeyDown={onKeyDown}
       />
       {stop === null ? (
-        <button type="submit" className="primary" disabled={!canSend}>
-          Send
-        </button>
+        <Button text="Send" className="primary" disabled={!canSend} run={submit} />
       ) : (
-        <button type="button" onClick={stop}>
-          Stop <kbd>esc</kbd>
-        </button>
+        <Button text="Stop" keys="Escape" label="Stop the answer" run={stop} />
       )}
-    </form>
+    </div>
   );
 };
-
-const visible = { queryKey: ["chat", "visibility"] };
 
 const labels: Record<Kind, string> = {
   thinking: "Thinking",
@@ -329,36 +271,37 @@ const labels: Record<Kind, string> = {
   final: "Final answer",
 };
 
-const VisibilityBoxes = ({ shown }: { shown: Shown }) => {
+const everyone = "Shown, to everyone who talks to this agent";
+
+const VisibilityBoxes = ({ shown }: { shown: Visibility }) => {
+  // Set at once: the mutation's own state comes a moment later, and the box would jump back in between.
+  const [clicked, setClicked] = useState<Partial<Visibility>>({});
   const change = useMutation({
-    mutationFn: ({ kind, isShown }: { kind: Kind; isShown: boolean }) => show(kind, isShown, shown),
-    onSuccess: (now) => queries.setQueryData(visible.queryKey, now),
+    mutationFn: (changes: Partial<Visibility>) => client().set_visibility(changes),
+    onSuccess: (answer) => queries.setQueryData(["get_visibility", {}], answer),
     onSettled: () => setClicked({}),
   });
-  // Set at once: the mutation's own state comes a moment later, and the box would jump back in between.
-  const [clicked, setClicked] = useState<Partial<Shown>>({});
-  const current = { ...shown, ...clicked };
   return (
-    <fieldset className="row" disabled={change.isPending}>
-      <legend>Shown, to everyone who talks to this agent</legend>
+    <div role="group" aria-label={everyone} className="row wrap">
+      <span className="small faint">{everyone}</span>
       {kinds.map((kind) => (
         <label key={kind} className="row">
           <input
             type="checkbox"
-            checked={current[kind]}
+            disabled={change.isPending}
+            checked={isShown({ ...shown, ...clicked }, kind)}
             onChange={({ target }) => {
-              setClicked({ [kind]: target.checked });
-              change.mutate({ kind, isShown: target.checked });
+              const changes = changeOf(shown, kind, target.checked);
+              setClicked(changes);
+              change.mutate(changes);
             }}
           />
           {labels[kind]}
         </label>
       ))}
-      {change.error && (
-        <span role="alert" className="fault">
-          {change.error.message}
-        </span>
-      )}
-    </fieldset>
+      <span role="alert" className="fault">
+        {change.error?.message}
+      </span>
+    </div>
   );
 };

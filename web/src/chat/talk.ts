@@ -7,22 +7,19 @@ import { keepConversation, keepTurn, readTurns, type Conversation, type Turn } f
 export const conversationsKey = ["chat", "conversations"];
 
 /** A conversation in this tab. It goes on while another page is shown. */
-type Talk = {
+const createTalk = () => ({
   /** Null: they are being read. */
-  turns: ReturnType<typeof createStore<readonly Turn[] | null>>;
+  turns: createStore<readonly Turn[] | null>(null),
   /** Stops the answer under way; null: there is none. */
-  stop: ReturnType<typeof createStore<(() => void) | null>>;
-};
+  stop: createStore<(() => void) | null>(null),
+});
 
-const talks = new Map<string, Talk>();
+const talks = new Map<string, ReturnType<typeof createTalk>>();
 
-export const talkOf = (id: string): Talk => {
+export const talkOf = (id: string): ReturnType<typeof createTalk> => {
   const known = talks.get(id);
   if (known !== undefined) return known;
-  const talk: Talk = {
-    turns: createStore<readonly Turn[] | null>(null),
-    stop: createStore<(() => void) | null>(null),
-  };
+  const talk = createTalk();
   talks.set(id, talk);
   void readTurns(id)
     .catch(() => [])
@@ -38,29 +35,16 @@ export const leaveTalk = (id: string): void => {
   talks.delete(id);
 };
 
+type Question = Pick<Turn, "id" | "question" | "isLive">;
+
 /** Asks, and shows the answer as it comes. Resolves when it has ended, however it ended. */
-export const ask = async (
-  conversation: Conversation,
-  { id, question, isLive }: Pick<Turn, "id" | "question" | "isLive">,
-): Promise<void> => {
+export const ask = async (conversation: Conversation, question: Question): Promise<void> => {
   void keepConversation(conversation)
     .catch(() => undefined)
     .then(() => queries.invalidateQueries({ queryKey: conversationsKey }));
-  const { model, at } = conversation;
-  await run({
-    conversation: conversation.id,
-    at,
-    id,
-    question,
-    model,
-    isLive,
-    blocks: [],
-    state: "running",
-    error: null,
-    tokens: null,
-    began: at,
-    ms: 0,
-  });
+  const { id, model, at } = conversation;
+  const nothing = { blocks: [], state: "running", error: null, tokens: null, began: at, ms: 0 } as const;
+  await run({ ...nothing, ...question, conversation: id, model, at });
 };
 
 /** How long the service may take to stop an answer before the connection is closed anyway, ms. */
@@ -97,7 +81,7 @@ export const run = async (asked: Turn): Promise<void> => {
   show();
   keep();
   const begin = performance.now();
-  const frames = oncePerFrame(show);
+  let frame = 0;
   let end: Partial<Turn> = { state: "done" };
   try {
     for await (const chunk of client().chat({ ...requestOf(turn, before), signal: connection.signal })) {
@@ -105,12 +89,15 @@ export const run = async (asked: Turn): Promise<void> => {
       take(blocks, chunk);
       const { usage } = chunk;
       if (usage) turn = { ...turn, tokens: { read: usage.prompt_tokens, written: usage.completion_tokens } };
-      frames.ask();
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        show();
+      });
     }
   } catch (error) {
     end = isStopped ? { state: "stopped" } : failureOf(error);
   }
-  frames.end();
+  cancelAnimationFrame(frame);
   show({ ...end, ms: performance.now() - begin });
   stop.set(null);
   keep();
@@ -120,19 +107,6 @@ const failureOf = (error: unknown): Pick<Turn, "state" | "error"> => {
   if (!(error instanceof ClientError)) return { state: "failed", error: String(error) };
   if (error.status === 401) needsKey.set(true);
   return { state: error.status === 0 ? "cut" : "failed", error: error.message };
-};
-
-const oncePerFrame = (show: () => void) => {
-  let frame = 0;
-  return {
-    ask: (): void => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
-        show();
-      });
-    },
-    end: (): void => cancelAnimationFrame(frame),
-  };
 };
 
 /** Characters of earlier messages that are sent. */

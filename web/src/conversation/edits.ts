@@ -17,7 +17,8 @@ const context = 2;
 export const editOf = (input: unknown): Edit | null => {
   const path = textAt(input, "file_path") ?? textAt(input, "notebook_path");
   if (path === null) return null;
-  const parts = listAt(input, "edits") ?? [input];
+  const edits = valueAt(input, "edits");
+  const parts: unknown[] = Array.isArray(edits) ? edits : [input];
   const lines = parts.flatMap((part) => {
     const after = textAt(part, "new_string") ?? textAt(part, "content") ?? textAt(part, "new_source");
     return after === null ? [] : between(textAt(part, "old_string") ?? "", after);
@@ -47,16 +48,11 @@ const between = (before: string, after: string): EditLine[] => {
 const linesOf = (text: string): string[] => (text === "" ? [] : text.replace(/\n$/, "").split("\n"));
 
 const valueAt = (value: unknown, key: string): unknown =>
-  typeof value === "object" && value !== null
-    ? new Map<string, unknown>(Object.entries(value)).get(key)
+  typeof value === "object" && value !== null && Object.hasOwn(value, key)
+    ? (value as Record<string, unknown>)[key]
     : undefined;
 
 export const textAt = (value: unknown, key: string): string | null => {
   const found = valueAt(value, key);
   return typeof found === "string" ? found : null;
-};
-
-const listAt = (value: unknown, key: string): unknown[] | null => {
-  const found = valueAt(value, key);
-  return Array.isArray(found) ? found : null;
 };

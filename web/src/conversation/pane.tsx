@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState, type ReactNode } from "react";
-import { useIsTouched } from "../parts/media.ts";
+import { SearchField } from "../parts/filters.tsx";
 import { RowList, useRows, type Rows } from "../parts/virtual-list.tsx";
-import { useShortcut } from "../shell/shortcuts.tsx";
+import { Button, useShortcut } from "../shell/shortcuts.tsx";
 import { textOf, type Entry } from "./entry.ts";
 import { PartView } from "./part.tsx";
 import "./conversation.css";
@@ -93,9 +93,7 @@ export const ConversationPane = (props: Props) => {
       <RowList rows={rows} measured tabIndex={0} role="region" aria-label={label} row={row} />
       {foot}
       {foot === undefined && !list.isAtEnd(48) && (
-        <button type="button" className="edge" onClick={() => list.scrollToEnd()}>
-          Jump to latest <kbd>G</kbd>
-        </button>
+        <Button text="Jump to latest" className="edge" run={() => list.scrollToEnd()} />
       )}
     </div>
   );
@@ -138,10 +136,8 @@ const useKeys = ({ count, at, select }: Props, { list, scroller }: Rows) => {
 
 /** Finds in the whole conversation, of which the browser's own search sees only what is in view. */
 const Find = ({ count, entry, at, select }: Pick<Props, "count" | "entry" | "at" | "select">) => {
-  const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState("");
   const [isMissed, setMissed] = useState(false);
-  useShortcut("/", "Find in the conversation", () => field.current?.focus());
   const find = (step: 1 | -1): void => {
     if (text === "") return;
     const wanted = text.toLowerCase();
@@ -154,23 +150,18 @@ const Find = ({ count, entry, at, select }: Pick<Props, "count" | "entry" | "at"
     if (found !== undefined) select(found);
   };
   return (
-    <form role="search" className="find row" onSubmit={(event) => event.preventDefault()}>
-      <input
-        ref={field}
-        type="search"
-        aria-label="Find in the conversation"
-        placeholder={useIsTouched() ? "Find" : "Find  /"}
-        value={text}
-        onChange={({ target }) => {
-          setText(target.value);
+    <search className="find strip row">
+      <SearchField
+        label="Find in the conversation"
+        hint="Find"
+        text={text}
+        change={(typed) => {
+          setText(typed);
           setMissed(false);
         }}
-        onKeyDown={({ key, shiftKey }) => {
-          if (key === "Escape") field.current?.blur();
-          if (key === "Enter") find(shiftKey ? -1 : 1);
-        }}
+        enter={find}
       />
       <output className="fault">{isMissed && "Not found"}</output>
-    </form>
+    </search>
   );
 };

@@ -3,8 +3,8 @@ import { toolCall } from "../../../src/view/narration.ts";
 import { sanitise, visible } from "../../../src/view/sanitise.ts";
 import { parsedJson } from "../../../src/client/client-error.ts";
 import { counted } from "../../../src/view/quantities.ts";
-import { keepPlace } from "../parts/keep-place.ts";
 import { Long, Markdown } from "../parts/markdown.tsx";
+import { Button } from "../shell/shortcuts.tsx";
 import { editOf, textAt, type Edit } from "./edits.ts";
 import type { Call, Part } from "./entry.ts";
 
@@ -23,7 +23,8 @@ type Props = {
 };
 
 /** A part of a conversation. What was written is text, never markup. */
-export const PartView = memo(({ part, ...rest }: Props): ReactNode => {
+export const PartView = memo(({ part, id, toggle, ...rest }: Props): ReactNode => {
+  const set = (isOpen: boolean): void => toggle(id, isOpen);
   switch (part.type) {
     case "question":
       return (
@@ -34,7 +35,7 @@ export const PartView = memo(({ part, ...rest }: Props): ReactNode => {
         </>
       );
     case "text":
-      if (part.isDropped === true) return <Long text={part.text} className="words dropped" />;
+      if (part.isDropped === true) return <Long text={part.text} className="words dropped faint" />;
       return (
         <div className={rest.isLast ? "final" : "narration"}>
           <Markdown text={part.text} />
@@ -42,8 +43,9 @@ export const PartView = memo(({ part, ...rest }: Props): ReactNode => {
       );
     case "thinking":
     case "folded":
+      return <Words part={part} {...rest} set={set} />;
     case "tool":
-      return <Folded part={part} {...rest} />;
+      return <Tool call={part} {...rest} set={set} />;
     case "stage":
     case "note":
     case "problem":
@@ -51,16 +53,6 @@ export const PartView = memo(({ part, ...rest }: Props): ReactNode => {
       return <p>{part.text}</p>;
   }
 });
-
-type FoldedProps = Props & { part: Extract<Part, { type: "thinking" | "folded" | "tool" }> };
-
-const Folded = ({ part, id, worktree, isLive, isLast, isOpen, toggle }: FoldedProps) => {
-  const set = (open: boolean): void => toggle(id, open);
-  if (part.type === "tool") return <Tool call={part} {...{ worktree, isLive, isOpen, set }} />;
-  const isGrowing = part.type === "thinking" && isLive && isLast;
-  const title = part.type === "folded" ? part.title : isGrowing ? "Thinking" : "Thought";
-  return <Words title={title} text={part.text} isOpen={isOpen ?? isGrowing} set={set} />;
-};
 
 type FoldProps = { summary: ReactNode; isOpen: boolean; set: (isOpen: boolean) => void; children: ReactNode };
 
@@ -72,57 +64,62 @@ const Fold = ({ summary, isOpen, set, children }: FoldProps) => (
   </details>
 );
 
-type WordsProps = { title: string; text: string; isOpen: boolean; set: (isOpen: boolean) => void };
+type WordsProps = Pick<Props, "isLive" | "isLast" | "isOpen"> & {
+  part: Extract<Part, { type: "thinking" | "folded" }>;
+  set: (isOpen: boolean) => void;
+};
 
-const Words = ({ title, text, ...fold }: WordsProps) => {
-  const [line = ""] = text.trimStart().slice(0, 200).split("\n", 1);
+const Words = ({ part, isLive, isLast, isOpen, set }: WordsProps) => {
+  const isGrowing = part.type === "thinking" && isLive && isLast;
+  const title = part.type === "folded" ? part.title : isGrowing ? "Thinking" : "Thought";
+  const [line = ""] = part.text.trimStart().slice(0, 200).split("\n", 1);
   return (
-    <Fold summary={`${title}  ${sanitise(line)}`} {...fold}>
-      <Long text={text} className="words" />
+    <Fold summary={`${title}  ${sanitise(line)}`} isOpen={isOpen ?? isGrowing} set={set}>
+      <Long text={part.text} className="words" />
     </Fold>
   );
 };
 
-type ToolProps = {
-  call: Call;
-  worktree: string | null;
-  isLive: boolean;
-  isOpen: boolean | undefined;
-  set: (isOpen: boolean) => void;
+/** The sign of a call, the state of a job that looks like it, and the word for those who do not see it. */
+const signOf = ({ result, isWriting = false }: Call, isLive: boolean) => {
+  if (result !== null) return result.isError ? ["✗", "failed", "failed"] : ["✓", "succeeded", "done"];
+  if (!isLive) return ["–", "cancelled", "unanswered"];
+  return isWriting ? ["…", "running", "writing"] : ["●", "running", "running"];
 };
 
-const stateOf = ({ result, isWriting = false }: Call, isLive: boolean) => {
-  if (result !== null) return result.isError ? "failed" : "done";
-  return isLive ? (isWriting ? "writing" : "running") : "unanswered";
+const Summary = ({ call, text, isLive }: { call: Call; text: string; isLive: boolean }) => {
+  const [sign, status, word] = signOf(call, call.isLive ?? isLive);
+  return (
+    <>
+      <span className="sign" data-status={status} data-sign={sign} /> <code>{text}</code>
+      <span className="visually-hidden"> {word}</span>
+    </>
+  );
+};
+
+type ToolProps = Pick<Props, "worktree" | "isLive" | "isOpen"> & {
+  call: Call;
+  set: (isOpen: boolean) => void;
 };
 
 /** A call with its input as an edit, a command or as it is, and its result. */
 const Tool = ({ call, worktree, isLive, isOpen, set }: ToolProps) => {
   const { name, result, calls = [] } = call;
   const input = typeof call.input === "string" ? (parsedJson(call.input) ?? call.input) : call.input;
-  const state = stateOf(call, call.isLive ?? isLive);
+  const hasFailed = result?.isError === true;
   const edit = editOf(input);
   const command = textAt(input, "command");
-  const isOfInterest = [edit !== null, command !== null, state === "failed", calls.length > 0].includes(true);
+  const isOfInterest = [edit !== null, command !== null, hasFailed, calls.length > 0].includes(true);
+  const summary = toolCall(name || "A call that is not in the log", input, worktree);
   return (
     <Fold
       isOpen={isOpen ?? call.isOpen ?? isOfInterest}
       set={set}
-      summary={
-        <>
-          <span className={`sign ${state}`} />{" "}
-          <code>{toolCall(name || "A call that is not in the log", input, worktree)}</code>
-          <span className="visually-hidden"> {state}</span>
-        </>
-      }
+      summary={<Summary call={call} text={summary} isLive={isLive} />}
     >
-      {edit === null ? (
-        <Long text={inputText(input, command)} className="output" />
-      ) : (
-        <EditLines edit={edit} />
-      )}
+      {edit === null ? <Long text={inputText(input, command)} className="output" /> : <Edited edit={edit} />}
       <Calls calls={calls} worktree={worktree} isLive={isLive} />
-      {(edit === null || state === "failed") && <Long text={result?.text ?? ""} className="output" />}
+      {(edit === null || hasFailed) && <Long text={result?.text ?? ""} className="output" />}
     </Fold>
   );
 };
@@ -134,42 +131,39 @@ const inputText = (input: unknown, command: string | null): string => {
   return typeof input === "string" ? input : JSON.stringify(input, null, 2);
 };
 
-const mostCalls = 50;
-
 type CallsProps = Pick<ToolProps, "worktree" | "isLive"> & { calls: readonly Call[] };
 
-/** What a subagent did: its latest calls. */
+/** Calls of a subagent that are shown at first: so many from its beginning, and so many until now. */
+const mostCalls = 25;
+
+/** What a subagent did. What lies between its first calls and its latest is shown piece by piece. */
 const Calls = ({ calls, ...rest }: CallsProps) => {
   const [shown, setShown] = useState(mostCalls);
-  const [opened, setOpened] = useState<ReadonlyMap<number, boolean>>(new Map());
-  const left = Math.max(0, calls.length - shown);
+  const left = calls.length - shown - mostCalls;
+  const view = (from: number, to: number): ReactNode =>
+    calls.slice(from, to).map((call, at) => <Nested key={from + at} call={call} {...rest} />);
+  if (left <= 0) return view(0, calls.length);
   return (
     <>
-      {left > 0 && (
-        <button
-          type="button"
-          className="quiet"
-          onClick={({ currentTarget: { nextElementSibling: first } }) =>
-            keepPlace(first, first?.closest(".scroller") ?? null, () => setShown(shown + mostCalls))
-          }
-        >
-          {counted(left, "earlier call")}
-        </button>
-      )}
-      {calls.slice(left).map((call, place) => (
-        <Tool
-          key={left + place}
-          call={call}
-          isOpen={opened.get(left + place) ?? false}
-          set={(isOpen) => setOpened(new Map(opened).set(left + place, isOpen))}
-          {...rest}
-        />
-      ))}
+      {view(0, shown)}
+      <Button
+        text={counted(left, "more call")}
+        className="quiet"
+        run={() => setShown(shown + 2 * mostCalls)}
+      />
+      {view(calls.length - mostCalls, calls.length)}
     </>
   );
 };
 
-const EditLines = ({ edit: { lines, left } }: { edit: Edit }) => (
+const Nested = (props: Pick<ToolProps, "worktree" | "isLive" | "call">) => {
+  const [isOpen, set] = useState(false);
+  return <Tool {...props} isOpen={isOpen} set={set} />;
+};
+
+const lineClasses = { "+": "added", "-": "removed", " ": "" };
+
+const Edited = ({ edit: { lines, left } }: { edit: Edit }) => (
   <pre className="edit" tabIndex={0}>
     {lines.map(({ sign, text }, index) => (
       <span key={index} className={lineClasses[sign]}>{`${sign} ${visible(text.slice(0, 1000))}\n`}</span>
@@ -177,5 +171,3 @@ const EditLines = ({ edit: { lines, left } }: { edit: Edit }) => (
     {left > 0 && `… ${counted(left, "more line")}`}
   </pre>
 );
-
-const lineClasses = { "+": "added", "-": "removed", " ": "" };

@@ -5,6 +5,7 @@ import { oneLine } from "../../../src/view/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
 import { useIsTouched } from "../parts/media.ts";
 import { Answer, Empty } from "../parts/states.tsx";
+import { Lines } from "../parts/values.tsx";
 import { RowList, useRows, VirtualList } from "../parts/virtual-list.tsx";
 import { client, queries } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
@@ -19,27 +20,26 @@ const readAgainMs = 3000;
 type Props = { job: Job; follower: Follower };
 
 /** What the job has changed so far; read again after the agent's edits. */
-export const ChangesPane = ({ job, follower }: Props) => {
-  const { id } = job;
-  const hasEnded = isFinal(job.status);
+export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Props) => {
+  const hasEnded = isFinal(status);
   // Work is saved after the job has ended.
-  const queryKey = ["diff", id, hasEnded, job.salvage_ref];
-  const readChange = async (signal: AbortSignal) => {
-    const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
-    const notices = [
-      answer.source === "salvage" ? "This is the work that was saved when the job ended." : "",
-      answer.truncated ? `Not all of it: svc checkout ${id.slice(0, 8)} brings the rest.` : "",
-      oneLine(answer.note ?? ""),
-    ];
-    return { patch: readPatch(answer.diff, answer.files), notice: notices.filter(Boolean).join(" ") };
-  };
-  type Change = Awaited<ReturnType<typeof readChange>> & { edits: number };
+  const queryKey = ["get_diff", id, hasEnded, salvage_ref];
+  type Change = { patch: Patch; notices: string; edits: number };
   const change = useQuery({
     queryKey,
     queryFn: async ({ signal }): Promise<Change> => {
       const { edits } = follower.conversation.facts;
       const last = queries.getQueryData<Change>(queryKey);
-      return last?.edits === edits ? last : { ...(await readChange(signal)), edits };
+      if (last?.edits === edits) return last;
+      const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
+      const patch = readPatch(answer.diff, answer.files);
+      const notices = [
+        answer.source === "salvage" && "This is the work that was saved when the job ended.",
+        answer.truncated && `Not all of it: svc checkout ${id.slice(0, 8)} brings the rest.`,
+        patch.isCut && `Only the first ${patch.rows.length.toLocaleString("en")} lines are shown.`,
+        oneLine(answer.note ?? ""),
+      ];
+      return { patch, notices: notices.filter(Boolean).join(" "), edits };
     },
     refetchInterval: hasEnded ? false : readAgainMs,
     placeholderData: (before) => before,
@@ -49,29 +49,33 @@ export const ChangesPane = ({ job, follower }: Props) => {
   });
   return (
     <Answer query={change}>
-      {({ patch, notice }) =>
+      {({ patch, notices }) =>
         patch.files.length === 0 ? (
-          <Empty title={hasEnded ? "This job has changed nothing" : "Nothing is changed yet"}>{notice}</Empty>
+          <Empty title={hasEnded ? "This job has changed nothing" : "Nothing is changed yet"}>
+            {notices}
+          </Empty>
         ) : (
-          <PatchView patch={patch} notice={notice} />
+          <div className="column">
+            <PatchView patch={patch} />
+            {notices !== "" && <p className="strip here">{notices}</p>}
+          </div>
         )
       }
     </Answer>
   );
 };
 
-const PatchView = ({ patch: { files, rows, isCut }, notice }: { patch: Patch; notice: string }) => {
+const PatchView = ({ patch: { files, rows } }: { patch: Patch }) => {
   const lines = useRows({ count: rows.length, estimateSize: () => rowHeight });
   const shown = rows[Math.floor((lines.list.scrollOffset ?? 0) / rowHeight)]?.file;
   const go = (file: PatchFile | undefined): void => {
     if (file !== undefined) lines.list.scrollToIndex(file.row, { align: "start" });
   };
-  const beside = (step: number): PatchFile | undefined =>
-    files[(shown === undefined ? 0 : files.indexOf(shown)) + step];
-  useShortcut("]", "Next file", () => go(beside(1)));
-  useShortcut("[", "File before", () => go(beside(-1)));
+  const at = shown === undefined ? 0 : files.indexOf(shown);
+  useShortcut("]", "Next file", () => go(files[at + 1]));
+  useShortcut("[", "File before", () => go(files[at - 1]));
   return (
-    <div className="changes">
+    <div className="changes grow">
       <FileTree files={files} shown={shown} go={go} />
       <RowList
         rows={lines}
@@ -84,40 +88,35 @@ const PatchView = ({ patch: { files, rows, isCut }, notice }: { patch: Patch; no
           return row && <Line row={row} />;
         }}
       />
-      {(notice !== "" || isCut) && (
-        <p className="notice">
-          {notice} {isCut && `Only the first ${rows.length.toLocaleString("en")} lines are shown.`}
-        </p>
-      )}
     </div>
   );
 };
 
-const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) => (
-  <div className={`line ${kind}`}>
-    {kind === "file" && (
-      <>
-        <strong dir="auto">{oneLine(text)}</strong> <Counts file={file} />{" "}
-        <span className="note">{noteOf(file)}</span>
-      </>
-    )}
-    {(kind === "hunk" || kind === "note") && <span className="note">{shownText(text)}</span>}
-    {signs[kind] !== undefined && (
-      <>
-        <span className="number" aria-hidden="true">
-          {before}
-        </span>
-        <span className="number" aria-hidden="true">
-          {after}
-        </span>
-        <span className="side">{signs[kind]}</span>
-        <code>
-          <Coloured text={shownText(text)} path={file.path} />
-        </code>
-      </>
-    )}
-  </div>
-);
+const Line = ({ row: { kind, text, before, after, file } }: { row: PatchRow }) => {
+  const sign = signs[kind];
+  if (kind === "file")
+    return (
+      <div className="line file">
+        <strong dir="auto">{oneLine(text)}</strong> <Lines {...file} />{" "}
+        <span className="faint">{noteOf(file)}</span>
+      </div>
+    );
+  if (sign === undefined) return <div className="line note faint">{shownText(text)}</div>;
+  return (
+    <div className={`line ${kind}`}>
+      <span className="side" aria-hidden="true">
+        {before}
+      </span>
+      <span className="side" aria-hidden="true">
+        {after}
+      </span>
+      <span className="sign faint">{sign}</span>
+      <code>
+        <Coloured text={shownText(text)} path={file.path} />
+      </code>
+    </div>
+  );
+};
 
 const signs: { [Kind in PatchRow["kind"]]?: string } = { added: "+", deleted: "−", same: " " };
 
@@ -131,19 +130,12 @@ const Coloured = ({ text, path }: { text: string; path: string }) => {
   return colours === null ? text : coloured(colours, language, text);
 };
 
-const Counts = ({ file: { insertions, deletions } }: { file: PatchFile }) => (
-  <span className="number">
-    {insertions > 0 && <span className="added">+{insertions} </span>}
-    {deletions > 0 && <span className="removed">−{deletions}</span>}
-  </span>
-);
-
 /** What happened to a file besides lines. */
 const noteOf = ({ status, old_path, binary }: PatchFile): string =>
   [
-    status === "modified" ? "" : status.replace("_", " "),
-    old_path === null ? "" : `from ${oneLine(old_path)}`,
-    binary ? "binary" : "",
+    status !== "modified" && status.replace("_", " "),
+    old_path !== null && `from ${oneLine(old_path)}`,
+    binary && "binary",
   ]
     .filter(Boolean)
     .join(", ");
@@ -153,37 +145,32 @@ type TreeProps = { files: PatchFile[]; shown: PatchFile | undefined; go: (file: 
 /** The files by their directories. */
 const FileTree = ({ files, shown, go }: TreeProps) => {
   const lines = useMemo(() => treeOf(files), [files]);
-  const isTouched = useIsTouched();
   return (
-    <nav className="tree" aria-label="Changed files">
+    <nav className="tree column" aria-label="Changed files">
       <VirtualList
-        count={lines.length}
-        estimate={isTouched ? 44 : 26}
-        rowKey={(index) => index}
+        items={lines}
+        keyOf={(line) => (typeof line === "string" ? line : line.path)}
+        estimate={useIsTouched() ? 44 : 26}
         active={shown === undefined ? -1 : lines.indexOf(shown)}
-        row={(index) => <TreeLine line={lines[index]} shown={shown} go={go} />}
+        row={(line) =>
+          typeof line === "string" ? (
+            <div className="item row faint mono">{oneLine(line)}</div>
+          ) : (
+            <button
+              type="button"
+              className="item row between quiet"
+              aria-current={line === shown || undefined}
+              onClick={() => go(line)}
+            >
+              <span dir="auto" className="cut">
+                {oneLine(nameOf(line.path))}
+              </span>
+              <Lines {...line} />
+            </button>
+          )
+        }
       />
     </nav>
-  );
-};
-
-type LineProps = Omit<TreeProps, "files"> & { line: string | PatchFile | undefined };
-
-const TreeLine = ({ line, shown, go }: LineProps) => {
-  if (line === undefined) return null;
-  if (typeof line === "string") return <div className="note mono">{oneLine(line)}</div>;
-  return (
-    <button
-      type="button"
-      className="quiet"
-      aria-current={line === shown || undefined}
-      onClick={() => go(line)}
-    >
-      <span dir="auto" className="cut">
-        {oneLine(nameOf(line.path))}
-      </span>{" "}
-      <Counts file={line} />
-    </button>
   );
 };
 

@@ -1,17 +1,16 @@
 import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { savedWork } from "../../../src/view/saved-work.ts";
-import { hasChange } from "../parts/change.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import { Empty } from "../parts/states.tsx";
-import { Copy } from "./copy.tsx";
+import { Copy, hasChange } from "../parts/values.tsx";
 
 /** The agent's final words. */
 export const OutputPane = ({ job: { output, status } }: { job: Job }) =>
   output === null ? (
     <Empty title={isFinal(status) ? "There is no output" : "No output yet"} />
   ) : (
-    <div className="document">
+    <div className="document stack">
       <Markdown text={output} />
       <Copy text={output} label="Copy output" />
     </div>
@@ -20,38 +19,42 @@ export const OutputPane = ({ job: { output, status } }: { job: Job }) =>
 /** Ids, places, commands. */
 export const DetailsPane = ({ job }: { job: Job }) => {
   const id = job.id.slice(0, 8);
-  const options = Object.entries(job.options).filter(([, value]) => value !== null && String(value) !== "");
+  const lines = [
+    `svc logs ${id} -f`,
+    ...(hasChange(job) ? [`svc diff ${id}`, `svc checkout ${id}`] : []),
+    ...(job.session_id === null ? [] : [`svc continue ${id} "…"`]),
+    ...savedLines(job),
+  ];
+  const shown = [
+    ...facts.map(([name, key]) => [name, String(job[key] ?? "")] as const),
+    ...Object.entries(job.options).map(
+      ([name, value]) => [`Option ${name.replaceAll("_", " ")}`, String(value ?? "")] as const,
+    ),
+  ];
   return (
-    <div className="document">
+    <div className="document stack">
       <h2>Commands</h2>
-      <Commands>
-        {[
-          `svc logs ${id} -f`,
-          ...(hasChange(job) ? [`svc diff ${id}`, `svc checkout ${id}`] : []),
-          ...(job.session_id === null ? [] : [`svc continue ${id} "…"`]),
-          ...savedLines(job),
-        ]}
-      </Commands>
+      <ul className="plain stack">
+        {lines.map((line) => (
+          <li key={line}>
+            <code>{line}</code> <Copy text={line} />
+          </li>
+        ))}
+      </ul>
       <h2>Task</h2>
       <p className="words" dir="auto">
         {sanitise(job.task)}
       </p>
       <h2>Facts</h2>
-      <dl>
-        {facts.map(([name, key]) =>
-          job[key] === null || job[key] === "" ? null : (
-            <div key={key}>
+      <dl className="names">
+        {shown
+          .filter(([, value]) => value !== "")
+          .map(([name, value]) => (
+            <div key={name}>
               <dt>{name}</dt>
-              <dd className="mono">{oneLine(String(job[key]))}</dd>
+              <dd className="mono">{oneLine(value)}</dd>
             </div>
-          ),
-        )}
-        {options.map(([name, value]) => (
-          <div key={name}>
-            <dt>Option {name.replaceAll("_", " ")}</dt>
-            <dd className="mono">{oneLine(String(value))}</dd>
-          </div>
-        ))}
+          ))}
       </dl>
     </div>
   );
@@ -62,16 +65,6 @@ const savedLines = ({ id, salvage_ref: ref, cached_clone: gitDir }: Job): string
   ref === null
     ? []
     : [...savedWork({ ref, gitDir, id }).matchAll(/: +(git .*)$/gm)].map(([, line = ""]) => line);
-
-const Commands = ({ children }: { children: string[] }) => (
-  <ul className="commands facts">
-    {children.map((line) => (
-      <li key={line}>
-        <code>{line}</code> <Copy text={line} />
-      </li>
-    ))}
-  </ul>
-);
 
 const facts = [
   ["Id", "id"],

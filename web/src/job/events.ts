@@ -23,27 +23,17 @@ export type JobEntry =
   | (Base & { type: "stage" | "note" | "problem" | "result"; text: string });
 
 /** What the events so far say about the job. */
-type Facts = {
+const nothing = {
   /** Number of the last event; 0: none. */
-  seq: number;
-  model: string | null;
-  worktree: string | null;
-  costUsd: number | null;
+  seq: 0,
+  model: null as string | null,
+  worktree: null as string | null,
+  costUsd: null as number | null,
   /** Of the attempt so far: of its results, and of the calls of the model since. */
-  usage: Usage | null;
-  stages: { stage: StageName; at: string; attempt: number }[];
+  usage: null as Usage | null,
+  stages: [] as readonly { stage: StageName; at: string; attempt: number }[],
   /** Results of tools that may have changed files. */
-  edits: number;
-};
-
-type Conversation = {
-  /** In order of their first events. Grows and changes in place. */
-  entries: JobEntry[];
-  facts: Facts;
-  /** Takes the next event, in constant time. */
-  add: (event: JobEvent) => void;
-  /** The entry of `entries` that the event `seq` became a part of; -1: none. */
-  indexOf: (seq: number) => number;
+  edits: 0,
 };
 
 /** Subagents deeper than this are shown beside their parent: a hostile chain must not nest without end. */
@@ -56,17 +46,10 @@ const readers = new Set(["Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", 
 const detailed = new Set<StageName>(["claimed", "pushed", "pull_request", "ended"]);
 
 /** Joins a job's events to a conversation: pieces to texts, results to calls, calls to subagents, stages to a line. */
-export const createConversation = (): Conversation => {
+export const createConversation = () => {
+  /** In order of their first events. Grows and changes in place. */
   const entries: JobEntry[] = [];
-  const facts: Facts = {
-    seq: 0,
-    model: null,
-    worktree: null,
-    costUsd: null,
-    usage: null,
-    stages: [],
-    edits: 0,
-  };
+  const facts = { ...nothing };
   const tools = new Map<string, ToolEntry>();
   const waiting = new Set<ToolEntry>();
   /** Texts by their block, of one attempt. */
@@ -160,7 +143,7 @@ export const createConversation = (): Conversation => {
     stage: (event) => {
       const { stage, detail, at } = event;
       if (stage === "worktree_ready") facts.worktree = detail;
-      facts.stages.push({ stage, at, attempt: event.attempt });
+      facts.stages = [...facts.stages, { stage, at, attempt: event.attempt }];
       // The conversation itself shows both.
       if (stage === "first_output" || stage === "result") return;
       tell(detailed.has(stage) ? event : { ...event, detail: null });
@@ -192,7 +175,8 @@ export const createConversation = (): Conversation => {
   return {
     entries,
     facts,
-    add: (event) => {
+    /** Takes the next event, in constant time. */
+    add: (event: JobEvent): void => {
       facts.seq = event.seq;
       if (event.attempt !== attempt) {
         closeAll();
@@ -202,7 +186,8 @@ export const createConversation = (): Conversation => {
       // The key is the event's own type, which the compiler cannot relate to the row. A later version may send others.
       (takers[event.type] as ((event: JobEvent) => void) | undefined)?.(event);
     },
-    indexOf: (seq) => {
+    /** The entry of `entries` that the event `seq` became a part of; -1: none. */
+    indexOf: (seq: number): number => {
       const exact = entries.findIndex((entry) => holds(entry, seq));
       return exact === -1 ? entries.findLastIndex((entry) => entry.seq <= seq) : exact;
     },

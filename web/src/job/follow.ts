@@ -9,9 +9,8 @@ import { createConversation } from "./events.ts";
 /** Milliseconds of work after which the browser may paint and answer. */
 const sliceMs = 8;
 
-export const jobKey = (id: string) => ["job", id];
-
-export const setJob = (job: Job): void => void queries.setQueryData(jobKey(job.id), { success: true, job });
+export const setJob = (job: Job): void =>
+  void queries.setQueryData(["get_job", { job_id: job.id }], { success: true, job });
 
 /** A job's conversation, which grows; `version` changes with it. */
 const createFollower = (id: string) => {

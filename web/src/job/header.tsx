@@ -1,22 +1,17 @@
 import { useMutation } from "@tanstack/react-query";
-import { useEffect, useId, useRef, useState, type FormEvent, type ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
-import { cost } from "../../../src/view/quantities.ts";
-import { oneLine } from "../../../src/view/sanitise.ts";
-import { hasChange } from "../parts/change.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { isWeb, Repository } from "../parts/repository.tsx";
-import { State } from "../parts/state.tsx";
-import { Duration } from "../parts/time.tsx";
-import { Title } from "../parts/title.tsx";
-import { newKey } from "../parts/new-key.ts";
-import { client } from "../shell/service.ts";
-import { useShortcut } from "../shell/shortcuts.tsx";
-import { Copy } from "./copy.tsx";
+import { adviceFor } from "../../../src/view/advice.ts";
+import { cost, duration } from "../../../src/view/quantities.ts";
+import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
+import { Dialog, Form } from "../parts/dialog.tsx";
+import { Title } from "../parts/states.tsx";
+import { Copy, Duration, hasChange, isWeb, Repository, State, useNow } from "../parts/values.tsx";
+import { client, newKey } from "../shell/service.ts";
+import { Button, useShortcut } from "../shell/shortcuts.tsx";
 import { setJob, type Follower } from "./follow.ts";
-import { Stages } from "./stages.tsx";
 
 type Props = { job: Job; follower: Follower };
 
@@ -25,9 +20,10 @@ export const JobHeader = ({ job, follower }: Props) => {
   follower.version.use();
   const { facts } = follower.conversation;
   const usage = job.usage ?? facts.usage;
+  const usd = job.cost_usd ?? facts.costUsd;
   return (
-    <header className="job-header">
-      <div className="headline">
+    <header className="job-header stack">
+      <div className="headline row between">
         <Title state={job.status}>{oneLine(job.task.slice(0, 500))}</Title>
         <Actions job={job} />
       </div>
@@ -37,35 +33,22 @@ export const JobHeader = ({ job, follower }: Props) => {
             <State status={job.status} />
           </span>
         </li>
-        {job.failure_reason !== null && (
-          <li className="removed">{job.failure_reason.replaceAll("_", " ")}</li>
-        )}
-        {job.repo_url !== "" && (
-          <li>
-            <Repository url={job.repo_url} />
-          </li>
-        )}
-        <Fact mono>{job.branch === null ? null : `${job.base_ref} → ${job.branch}`}</Fact>
-        <Fact>{`${job.profile} (${job.profile_rule})`}</Fact>
-        <Fact>{job.model ?? facts.model}</Fact>
-        <Fact mono>{nullOr(job.cost_usd ?? facts.costUsd, (usd) => cost(usd, job.cost_estimated))}</Fact>
-        <Fact mono>{nullOr(usage, tokens)}</Fact>
-        {job.started_at !== null && (
-          <li>
-            <Duration from={job.started_at} to={job.ended_at} />
-          </li>
-        )}
+        <Fact className="fault">{job.failure_reason?.replaceAll("_", " ")}</Fact>
+        <Fact>{job.repo_url && <Repository url={job.repo_url} />}</Fact>
+        <Fact className="mono">{job.branch && oneLine(`${job.base_ref} → ${job.branch}`)}</Fact>
+        <Fact>{oneLine(`${job.profile} (${job.profile_rule})`)}</Fact>
+        <Fact>{oneLine(job.model ?? facts.model ?? "")}</Fact>
+        <Fact className="mono">{usd !== null && cost(usd, job.cost_estimated)}</Fact>
+        <Fact className="mono">{usage && tokens(usage)}</Fact>
+        <Fact>{job.started_at && <Duration from={job.started_at} to={job.ended_at} />}</Fact>
       </ul>
       <Stages job={job} live={facts.stages} />
     </header>
   );
 };
 
-const Fact = ({ children, mono = false }: { children: string | null; mono?: boolean }) =>
-  children === null || children === "" ? null : <li className={mono ? "mono" : ""}>{oneLine(children)}</li>;
-
-const nullOr = <Value,>(value: Value | null, text: (value: Value) => string): string | null =>
-  value === null ? null : text(value);
+const Fact = ({ children, className }: { children: ReactNode; className?: string }) =>
+  Boolean(children) && <li className={className}>{children}</li>;
 
 const tokens = (usage: Usage): string => {
   const read = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
@@ -74,164 +57,159 @@ const tokens = (usage: Usage): string => {
 
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-type Asking = "cancel" | "again" | "continue" | null;
+/** What is asked before it is done. */
+const questions = {
+  cancel: {
+    title: "Cancel this job?",
+    yes: "Cancel the job",
+    text: "The agent is stopped. What it has done so far is kept.",
+  },
+  again: {
+    title: "Run this task again?",
+    yes: "Run again",
+    text: "A new job gets the same task, repository, profile and options, and begins anew.",
+  },
+  continue: {
+    title: "Continue the session",
+    yes: "Continue",
+    text: "What should the agent do next? It knows the conversation so far.",
+  },
+};
+
+type Asked = keyof typeof questions;
 
 const Actions = ({ job }: { job: Job }) => {
-  const [asking, ask] = useState<Asking>(null);
+  const [asked, ask] = useState<Asked | null>(null);
   const hasEnded = isFinal(job.status);
-  const close = (): void => ask(null);
   const checkout = `svc checkout ${job.id.slice(0, 8)}`;
   const isChanged = hasChange(job);
-  const canContinue = hasEnded && job.session_id !== null;
-  useShortcut("x", "Cancel the job", () => !hasEnded && ask("cancel"));
-  useShortcut("r", "Run the task again", () => hasEnded && ask("again"));
-  useShortcut("c", "Continue the session", () => canContinue && ask("continue"));
-  useShortcut(
-    "o",
-    "Open the pull request",
-    () => isWeb(job.pr_url) && window.open(job.pr_url, "_blank", "noopener"),
-  );
-  useShortcut(
-    "y",
-    "Copy the checkout line",
-    () => isChanged && void navigator.clipboard?.writeText(checkout),
-  );
+  useShortcut("o", "Open the pull request", () => {
+    if (isWeb(job.pr_url)) window.open(job.pr_url, "_blank", "noopener");
+  });
+  useShortcut("y", "Copy the checkout line", () => {
+    if (isChanged) void navigator.clipboard?.writeText(checkout);
+  });
   return (
-    <div className="actions row">
+    <div className="row wrap">
       {isWeb(job.pr_url) && (
         <a href={job.pr_url} target="_blank" rel="noreferrer">
           Pull request
         </a>
       )}
       {isChanged && <Copy text={checkout} label="Copy checkout" />}
-      {canContinue && (
-        <button type="button" onClick={() => ask("continue")}>
-          Continue
-        </button>
+      {hasEnded && job.session_id !== null && (
+        <Button text="Continue" keys="c" label="Continue the session" run={() => ask("continue")} />
       )}
       {hasEnded ? (
-        <button type="button" onClick={() => ask("again")}>
-          Run again
-        </button>
+        <Button text="Run again" keys="r" label="Run the task again" run={() => ask("again")} />
       ) : (
-        <button type="button" onClick={() => ask("cancel")}>
-          Cancel
-        </button>
+        <Button text="Cancel" keys="x" label="Cancel the job" run={() => ask("cancel")} />
       )}
-      {asking === "cancel" && <CancelDialog job={job} close={close} />}
-      {asking === "again" && <AgainDialog job={job} close={close} />}
-      {asking === "continue" && <ContinueDialog job={job} close={close} />}
+      {asked !== null && <Question job={job} asked={asked} close={() => ask(null)} />}
     </div>
   );
 };
 
-type DialogProps = { job: Job; close: () => void };
+type QuestionProps = { job: Job; asked: Asked; close: () => void };
 
-const CancelDialog = ({ job: { id }, close }: DialogProps) => {
-  const cancel = useMutation({
-    mutationFn: () => client().cancel_job({ job_id: id }),
-    onSuccess: (answer) => {
-      setJob(answer.job);
+const Question = ({ job, asked, close }: QuestionProps) => {
+  const [task, setTask] = useState("");
+  const [, navigate] = useLocation();
+  // Submitted once, however often it is asked for.
+  const [idempotencyKey] = useState(newKey);
+  const action = useMutation({
+    mutationFn: async () => {
+      if (asked === "cancel") return client().cancel_job({ job_id: job.id });
+      const isNew = asked === "again";
+      const input = isNew ? await retryInput(client(), job) : continueInput(job, job.session_id ?? "", task);
+      return client().run_task(input, { idempotencyKey });
+    },
+    onSuccess: ({ job: current }) => {
+      setJob(current);
       close();
+      if (current.id !== job.id) navigate(`/jobs/${current.id}`);
     },
   });
+  const { title, yes, text } = questions[asked];
+  const lacksFiles = asked === "again" && job.options.files.length > 0;
+  const isReady = asked === "continue" ? task.trim() !== "" : !lacksFiles;
   return (
-    <Question title="Cancel this job?" yes="Cancel the job" action={cancel} close={close}>
-      The agent is stopped. What it has done so far is kept.
-    </Question>
+    <Dialog title={title} onClose={close} wide={asked === "continue"}>
+      <Form yes={yes} action={action} isReady={isReady}>
+        {asked !== "continue" && (
+          <p>
+            {lacksFiles
+              ? `The service does not give the job's files back: svc retry ${job.id.slice(0, 8)} --file names them again.`
+              : text}
+          </p>
+        )}
+        {asked === "continue" && (
+          <label className="stack">
+            {text}
+            <textarea
+              rows={5}
+              maxLength={100_000}
+              value={task}
+              onChange={({ target }) => setTask(target.value)}
+            />
+          </label>
+        )}
+      </Form>
+    </Dialog>
   );
 };
 
-const AgainDialog = ({ job, close }: DialogProps) => {
-  const { files } = job.options;
-  const again = useSubmission(() => retryInput(client(), job));
+/** The job's stages in time: each as wide as it took. */
+const Stages = ({ job, live }: { job: Job; live: readonly Job["stages"][number][] }) => {
+  const now = useNow();
+  // Events come before the job is read again.
+  const stages = live.length > job.stages.length ? live : job.stages;
+  const times = stages.map(({ at }) => Date.parse(at));
+  const hasEnded = job.ended_at !== null;
   return (
-    <Question
-      title="Run this task again?"
-      yes="Run again"
-      action={again}
-      close={close}
-      isRefused={files.length > 0}
+    <ol className="stages facts small" aria-label="Stages">
+      {stages.map(({ stage, at, attempt }, index) => {
+        const [from = 0, until = hasEnded ? from : now] = times.slice(index);
+        const took = Math.max(0, until - from);
+        const isLast = index === stages.length - 1;
+        return (
+          <li
+            key={`${stage}-${attempt}-${at}`}
+            title={at}
+            data-status={isLast ? (hasEnded ? job.status : "running") : undefined}
+            // The root keeps short stages in sight beside one of an hour.
+            style={{ flexGrow: Math.sqrt(took) }}
+          >
+            <span className={isLast ? undefined : "wide-only"}>
+              {stage.replaceAll("_", " ")}
+              {attempt > 1 && ` ${attempt}`}
+              {!(isLast && hasEnded) && <span className="number"> {duration(took)}</span>}
+            </span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+};
+
+/** Why the job failed, what to do about it, and its warnings: above all of its parts. */
+export const Banner = ({ job }: { job: Job }) => {
+  const { error, warnings } = job;
+  // Many errors say it themselves.
+  const advice = error?.includes("\nWhat to do: ") === true ? null : adviceFor(job);
+  if (error === null && advice === null && warnings.length === 0) return null;
+  return (
+    <section
+      className="banner"
+      data-status={job.status === "failed" ? "failed" : "other"}
+      aria-label="Error and warnings"
+      tabIndex={0}
     >
-      {files.length === 0
-        ? "A new job gets the same task, repository, profile and options, and begins anew."
-        : `The service does not give the job's files back: svc retry ${job.id.slice(0, 8)} --file names them again.`}
-    </Question>
+      {error !== null && <p className="words">{sanitise(error)}</p>}
+      {advice !== null && <p>What to do: {advice}</p>}
+      {warnings.map((warning, index) => (
+        <p key={index}>Warning: {oneLine(warning)}</p>
+      ))}
+    </section>
   );
 };
-
-type QuestionProps = {
-  title: string;
-  yes: string;
-  children: ReactNode;
-  action: { mutate: () => void; error: Error | null; isPending: boolean };
-  close: () => void;
-  isRefused?: boolean;
-};
-
-const Question = ({ title, yes, children, action, close, isRefused = false }: QuestionProps) => {
-  const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => button.current?.focus(), []);
-  return (
-    <Dialog title={title} onClose={close}>
-      <form onSubmit={submitting(action.mutate)}>
-        <p>{children}</p>
-        <Fault error={action.error} />
-        <button ref={button} type="submit" className="primary" disabled={action.isPending || isRefused}>
-          {yes}
-        </button>
-      </form>
-    </Dialog>
-  );
-};
-
-const ContinueDialog = ({ job, close }: DialogProps) => {
-  const [task, setTask] = useState("");
-  const field = useId();
-  const next = useSubmission(() => continueInput(job, job.session_id ?? "", task));
-  const isReady = task.trim() !== "" && !next.isPending;
-  return (
-    <Dialog title="Continue the session" onClose={close} wide>
-      <form onSubmit={submitting(() => isReady && next.mutate())}>
-        <label htmlFor={field}>What should the agent do next? It knows the conversation so far.</label>
-        <textarea
-          id={field}
-          rows={5}
-          maxLength={100_000}
-          value={task}
-          onChange={({ target }) => setTask(target.value)}
-          onKeyDown={({ key, ctrlKey, metaKey }) =>
-            key === "Enter" && (ctrlKey || metaKey) && isReady && next.mutate()
-          }
-        />
-        <Fault error={next.error} />
-        <button type="submit" className="primary" disabled={!isReady}>
-          Continue <kbd>Ctrl Enter</kbd>
-        </button>
-      </form>
-    </Dialog>
-  );
-};
-
-type TaskInput = Parameters<ReturnType<typeof client>["run_task"]>[0];
-
-/** Submits once, however often it is asked to, and goes to the new job. */
-const useSubmission = (inputOf: () => TaskInput | Promise<TaskInput>) => {
-  const [, navigate] = useLocation();
-  const [idempotencyKey] = useState(newKey);
-  return useMutation({
-    mutationFn: async () => client().run_task(await inputOf(), { idempotencyKey }),
-    onSuccess: ({ job }) => navigate(`/jobs/${job.id}`),
-  });
-};
-
-const submitting = (run: () => void) => (event: FormEvent) => {
-  event.preventDefault();
-  run();
-};
-
-const Fault = ({ error }: { error: Error | null }) => (
-  <p role="alert" className="fault">
-    {error?.message}
-  </p>
-);

@@ -1,27 +1,21 @@
-import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState, type ReactNode } from "react";
+import { useEffect, useState } from "react";
 import { Redirect, useParams } from "wouter";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { clock } from "../../../src/view/quantities.ts";
-import { Change } from "../parts/change.tsx";
 import { ConversationPane } from "../conversation/pane.tsx";
-import { Answer, Empty, Failed, Loading } from "../parts/states.tsx";
-import { Title } from "../parts/title.tsx";
-import { client } from "../shell/service.ts";
-import { useShortcut } from "../shell/shortcuts.tsx";
-import { Banner } from "./banner.tsx";
+import { useRead } from "../parts/read.ts";
+import { Answer, Empty, Failed, Loading, Title } from "../parts/states.tsx";
+import { Change } from "../parts/values.tsx";
+import { Button } from "../shell/shortcuts.tsx";
 import { ChangesPane } from "./changes-pane.tsx";
 import { DetailsPane, OutputPane } from "./details-pane.tsx";
-import { jobKey, useFollower, type Follower } from "./follow.ts";
-import { JobHeader } from "./header.tsx";
+import { useFollower, type Follower } from "./follow.ts";
+import { Banner, JobHeader } from "./header.tsx";
 import "./job.css";
 
 export default function JobPage() {
   const { id } = useParams<{ id: string }>();
-  const job = useQuery({
-    queryKey: jobKey(id),
-    queryFn: ({ signal }) => client().get_job({ job_id: id }, { signal }),
-  });
+  const job = useRead("get_job", { job_id: id });
   return (
     <>
       {job.data === undefined && <Title hidden>Job</Title>}
@@ -39,89 +33,45 @@ export default function JobPage() {
   );
 }
 
+type PaneProps = { job: Job; follower: Follower };
+
 const OneJob = ({ job }: { job: Job }) => {
   const follower = useFollower(job.id);
+  const [chosen, choose] = useState(() => new URLSearchParams(location.search).get("pane"));
+  const { name, Pane } = panes.find((pane) => pane.name === chosen) ?? panes[0];
   return (
-    <div className="job column">
+    <div className="column">
       <JobHeader job={job} follower={follower} />
       <Banner job={job} />
-      <Panes job={job} follower={follower} />
-    </div>
-  );
-};
-
-type Pane = { name: string; title: string; count?: ReactNode; content: () => ReactNode };
-
-const Panes = ({ job, follower }: { job: Job; follower: Follower }) => {
-  const panes: Pane[] = [
-    {
-      name: "conversation",
-      title: "Conversation",
-      content: () => <Conversation job={job} follower={follower} />,
-    },
-    {
-      name: "changes",
-      title: "Changes",
-      count: <Change stat={job.diff_stat} />,
-      content: () => <ChangesPane job={job} follower={follower} />,
-    },
-    { name: "output", title: "Output", content: () => <OutputPane job={job} /> },
-    { name: "details", title: "Details", content: () => <DetailsPane job={job} /> },
-  ];
-  const [chosen, choose] = usePane(panes.map(({ name }) => name));
-  return (
-    <>
-      <div role="tablist" className="tabs" aria-label="The job's parts">
+      <div role="tablist" className="tabs row" aria-label="The job's parts">
         {panes.map((pane, index) => (
-          <Tab
+          <Button
             key={pane.name}
-            pane={pane}
+            role="tab"
+            id={`tab-${pane.name}`}
+            aria-selected={pane.name === name}
+            aria-controls="pane"
+            text={[pane.title, " ", pane.name === "changes" && <Change key="change" stat={job.diff_stat} />]}
             keys={String(index + 1)}
-            isChosen={pane.name === chosen}
-            choose={choose}
+            label={pane.title}
+            run={() => {
+              history.replaceState(history.state, "", `?pane=${pane.name}`);
+              choose(pane.name);
+            }}
           />
         ))}
       </div>
-      <section role="tabpanel" id="pane" className="pane" aria-labelledby={`tab-${chosen}`}>
-        {panes.find(({ name }) => name === chosen)?.content()}
+      <section role="tabpanel" id="pane" className="grow scrolled" aria-labelledby={`tab-${name}`}>
+        <Pane job={job} follower={follower} />
       </section>
-    </>
+    </div>
   );
-};
-
-type TabProps = { pane: Pane; keys: string; isChosen: boolean; choose: (name: string) => void };
-
-const Tab = ({ pane: { name, title, count }, keys, isChosen, choose }: TabProps) => {
-  useShortcut(keys, title, () => choose(name));
-  return (
-    <button
-      type="button"
-      role="tab"
-      id={`tab-${name}`}
-      aria-selected={isChosen}
-      aria-controls="pane"
-      onClick={() => choose(name)}
-    >
-      {title} {count}
-    </button>
-  );
-};
-
-/** The pane of the address, `?pane=changes`; the first where it names none. A link to an event opens the conversation. */
-const usePane = (names: string[]): [string, (name: string) => void] => {
-  const [chosen, setChosen] = useState(() => new URLSearchParams(location.search).get("pane") ?? "");
-  const choose = (name: string): void => {
-    history.replaceState(history.state, "", `?pane=${name}`);
-    setChosen(name);
-  };
-  return [names.find((name) => name === chosen) ?? names[0] ?? "", choose];
 };
 
 /** The event of the address, `#e123`; 0: none. */
 const addressed = (): number => Number(/^#e([1-9]\d{0,9})$/.exec(location.hash)?.[1] ?? 0);
 
-const Conversation = ({ job, follower }: { job: Job; follower: Follower }) => {
-  const { conversation, version, failure } = follower;
+const Conversation = ({ job, follower: { conversation, version, failure } }: PaneProps) => {
   version.use();
   const { entries, facts } = conversation;
   const failed = failure.use();
@@ -161,3 +111,11 @@ const Conversation = ({ job, follower }: { job: Job; follower: Follower }) => {
     />
   );
 };
+
+/** The job's parts, `?pane=changes`. A link to an event opens the first. */
+const panes = [
+  { name: "conversation", title: "Conversation", Pane: Conversation },
+  { name: "changes", title: "Changes", Pane: ChangesPane },
+  { name: "output", title: "Output", Pane: OutputPane },
+  { name: "details", title: "Details", Pane: DetailsPane },
+] as const;

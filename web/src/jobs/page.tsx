@@ -1,29 +1,56 @@
-import { useCallback, useState } from "react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
 import { useLocation } from "wouter";
-import { Empty, Failed, FurtherFailed, Loading } from "../parts/states.tsx";
-import { Title } from "../parts/title.tsx";
+import type { Job } from "../../../src/contract/job.ts";
+import type { ListJobsInput } from "../../../src/contract/job-list.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
+import { useAddress } from "../parts/address.ts";
+import { Filters } from "../parts/filters.tsx";
 import { useIsNarrow } from "../parts/media.ts";
+import { Answer, Empty, Title } from "../parts/states.tsx";
+import { shortRepository } from "../parts/values.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
-import { useShortcut } from "../shell/shortcuts.tsx";
+import { client } from "../shell/service.ts";
+import { Button, useShortcut } from "../shell/shortcuts.tsx";
 import { createStore } from "../shell/store.ts";
-import { FilterBar } from "./filter-bar.tsx";
-import { useFilters, useJobList } from "./list.ts";
 import { NewJob } from "./new-job.tsx";
 import { Heads, Row } from "./row.tsx";
-import "./jobs.css";
+
+/** What the list is narrowed to, as the address has it: parameters of `GET /jobs`. */
+type Asked = Pick<ListJobsInput, "status" | "repo_url" | "profile" | "since" | "q">;
+
+const everything: Asked = { status: "", repo_url: "", profile: "", since: "", q: "" };
+
+const statuses = ["active", "queued", "running", "succeeded", "failed", "cancelled", "expired"];
+
+/** The jobs of these filters, newest first, a page at a time; read again whenever jobs change. */
+const useJobs = (asked: Asked) =>
+  useInfiniteQuery({
+    queryKey: ["list_jobs", "pages", asked],
+    queryFn: ({ pageParam, signal }) =>
+      client().list_jobs({ ...asked, limit: 100, cursor: pageParam }, { signal }),
+    initialPageParam: "",
+    getNextPageParam: (page): string | null => page.next_cursor,
+    // To compare 10,000 jobs with those of before takes longer than a frame.
+    structuralSharing: false,
+    // While other jobs are searched for, the list stays.
+    placeholderData: (before) => before,
+  });
 
 /** The job that the keys act on, also after one comes back to the list. */
 const selected = createStore<string | null>(null);
 
 export default function JobsPage() {
-  const [filters, change] = useFilters();
-  const { query, jobs, more } = useJobList(filters);
+  const [asked, change] = useAddress(["status", "repo_url", "profile", "since", "q"]);
+  const query = useJobs(asked as Asked);
+  const { data, hasNextPage } = query;
+  const jobs = useMemo(() => data?.pages.flatMap((page) => page.jobs) ?? [], [data]);
+  const repositories = useValues(jobs, "repo_url");
   const [isWriting, setWriting] = useState(false);
   const [, navigate] = useLocation();
   const id = selected.use();
   const at = jobs.findIndex((job) => job.id === id);
-  const isNarrow = useIsNarrow();
-  const rowKey = useCallback((index: number) => jobs[index]?.id ?? index, [jobs]);
+  const estimate = useIsNarrow() ? 58 : 36;
 
   const select = (index: number): void =>
     selected.set(jobs[Math.max(0, Math.min(jobs.length - 1, index))]?.id ?? null);
@@ -32,64 +59,50 @@ export default function JobsPage() {
   useShortcut("Enter", "Open the job", () => {
     if (at >= 0) navigate(`/jobs/${id}`);
   });
-  useShortcut("n", "New job", () => setWriting(true));
 
-  const isFiltered = Object.values(filters).some((value) => value !== "");
-  const empty = isFiltered ? (
-    <Empty title="No job fits">
-      <button
-        type="button"
-        onClick={() => change({ status: "", repo_url: "", profile: "", since: "", q: "" })}
-      >
-        Show all jobs
-      </button>
-    </Empty>
-  ) : (
-    <Empty title="No jobs yet">
-      Press <kbd>n</kbd> and say what should be done. In a shell: <code>svc run "…" --repo …</code>
-    </Empty>
-  );
-
+  const nameOf = (url: string): string => {
+    const name = shortRepository(url);
+    const isOne = repositories.every((other) => other === url || shortRepository(other) !== name);
+    return isOne ? name : oneLine(url);
+  };
+  const count = `${jobs.length.toLocaleString("en")}${hasNextPage ? "+" : ""}`;
   return (
-    <div className="jobs column">
+    <div className="column">
       <Title hidden>Jobs</Title>
-      <FilterBar filters={filters} change={change} jobs={jobs} onNew={() => setWriting(true)}>
-        {query.data &&
-          `${jobs.length.toLocaleString("en")}${query.hasNextPage ? "+" : ""} ${jobs.length === 1 ? "job" : "jobs"}`}
-      </FilterBar>
-      {query.data === undefined ? (
-        query.error ? (
-          <Failed error={query.error} retry={() => void query.refetch()} />
-        ) : (
-          <Loading />
-        )
-      ) : jobs.length === 0 && !query.hasNextPage ? (
-        empty
-      ) : (
-        <VirtualList
-          role="table"
-          aria-label="Jobs"
-          aria-rowcount={query.hasNextPage ? -1 : jobs.length + 1}
-          className="job-table"
-          count={jobs.length}
-          estimate={isNarrow ? 58 : 36}
-          rowKey={rowKey}
-          active={at}
-          onNearEnd={more}
-          head={<Heads />}
-          row={(index) => {
-            const job = jobs[index];
-            return job && <Row job={job} index={index} isSelected={job.id === id} />;
-          }}
-        />
-      )}
-      {query.isFetchNextPageError && (
-        <FurtherFailed
-          what="Older jobs could not be read: "
-          error={query.error}
-          retry={() => void query.fetchNextPage()}
-        />
-      )}
+      <Filters
+        search="Search tasks"
+        choices={[
+          { name: "status", label: "Status", offered: statuses },
+          { name: "repo_url", label: "Repository", offered: repositories, shown: nameOf },
+          { name: "profile", label: "Profile", offered: useValues(jobs, "profile") },
+        ]}
+        asked={asked}
+        change={change}
+      >
+        <span className="end faint number">{data && `${count} ${jobs.length === 1 ? "job" : "jobs"}`}</span>
+        <Button text="New job" className="primary" keys="n" label="New job" run={() => setWriting(true)} />
+      </Filters>
+      <Answer query={query}>
+        {() =>
+          jobs.length === 0 && !hasNextPage ? (
+            <Nothing isNarrowed={Object.values(asked).some(Boolean)} show={() => change(everything)} />
+          ) : (
+            <VirtualList
+              role="table"
+              aria-label="Jobs"
+              aria-rowcount={hasNextPage ? -1 : jobs.length + 1}
+              className="job-table"
+              items={jobs}
+              keyOf={(job) => job.id}
+              estimate={estimate}
+              active={at}
+              query={query}
+              head={<Heads />}
+              row={(job, index) => <Row job={job} index={index} isSelected={job.id === id} />}
+            />
+          )
+        }
+      </Answer>
       {isWriting && (
         <NewJob
           onClose={() => setWriting(false)}
@@ -102,3 +115,18 @@ export default function JobsPage() {
     </div>
   );
 }
+
+/** The different values, each once, that of the newest job first. */
+const useValues = (jobs: readonly Job[], field: "repo_url" | "profile"): string[] =>
+  useMemo(() => [...new Set(jobs.map((job) => job[field]))].filter(Boolean), [jobs, field]);
+
+const Nothing = ({ isNarrowed, show }: { isNarrowed: boolean; show: () => void }) =>
+  isNarrowed ? (
+    <Empty title="No job fits">
+      <Button text="Show all jobs" run={show} />
+    </Empty>
+  ) : (
+    <Empty title="No jobs yet">
+      Press <kbd>n</kbd> and say what should be done. In a shell: <code>svc run "…" --repo …</code>
+    </Empty>
+  );

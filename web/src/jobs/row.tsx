@@ -2,11 +2,7 @@ import { memo, useEffect, useRef, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
-import { Change } from "../parts/change.tsx";
-import { Money } from "../parts/money.tsx";
-import { isWeb, Repository } from "../parts/repository.tsx";
-import { State } from "../parts/state.tsx";
-import { Ago, Duration } from "../parts/time.tsx";
+import { Ago, Change, Duration, isWeb, Money, Repository, State } from "../parts/values.tsx";
 
 type Props = { job: Job; index: number; isSelected: boolean };
 
@@ -25,7 +21,7 @@ const columns: readonly (readonly [head: string, cell: (props: Props) => ReactNo
 ];
 
 export const Heads = () => (
-  <div role="row" aria-rowindex={1} className="job-row heads">
+  <div role="row" aria-rowindex={1} className="job-row heads small faint">
     {columns.map(([name]) => (
       <span key={name} role="columnheader" className={name.toLowerCase()}>
         {name}
@@ -35,7 +31,7 @@ export const Heads = () => (
 );
 
 export const Row = memo((props: Props) => (
-  <div role="row" aria-rowindex={props.index + 2} className="job-row" data-selected={props.isSelected}>
+  <div role="row" aria-rowindex={props.index + 2} className="job-row opens" data-selected={props.isSelected}>
     {columns.map(([name, cell]) => (
       <span key={name} role="cell" className={name.toLowerCase()}>
         {cell(props)}
@@ -52,7 +48,7 @@ const TaskLink = ({ job: { id, task }, isSelected }: Props) => {
     if (isSelected) link.current?.focus({ preventScroll: true });
   }, [isSelected]);
   return (
-    <Link ref={link} href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
+    <Link ref={link} className="whole" href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
       {firstLine(task)}
     </Link>
   );

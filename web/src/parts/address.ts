@@ -1,32 +1,22 @@
-import { useCallback, useMemo } from "react";
 import { useSearchParams } from "wouter";
 
 /**
- * What the address asks for, and the function that changes some of it; "" takes a parameter out of the address. Typing
+ * What the address asks for by these names, "" where it does not, and the function that changes some of it. Typing
  * replaces the entry in the history.
- * @param read outside of the component; `value` is "" for a parameter that is not there
  */
-export const useAddress = <Asked>(read: (value: (name: string) => string) => Asked) => {
+export const useAddress = <Name extends string>(names: readonly Name[]) => {
   const [params, setParams] = useSearchParams();
-  const text = params.toString();
-  const asked = useMemo(() => {
-    const given = new URLSearchParams(text);
-    return read((name) => given.get(name) ?? "");
-  }, [text, read]);
-  const change = useCallback(
-    (changes: Partial<Record<string, string>>) =>
-      setParams(
-        (before) => {
-          const next = new URLSearchParams(before);
-          for (const [name, value = ""] of Object.entries(changes)) {
-            if (value === "") next.delete(name);
-            else next.set(name, value);
-          }
-          return next;
-        },
-        { replace: Object.keys(changes).join() === "q" },
-      ),
-    [setParams],
-  );
+  const asked = Object.fromEntries(names.map((name) => [name, params.get(name) ?? ""])) as Record<
+    Name,
+    string
+  >;
+  const change = (changes: Partial<Record<Name, string>>): void =>
+    setParams(
+      (before) => {
+        const kept = Object.entries({ ...Object.fromEntries(before), ...changes });
+        return new URLSearchParams(kept.filter((entry): entry is [string, string] => Boolean(entry[1])));
+      },
+      { replace: Object.keys(changes).join() === "q" },
+    );
   return [asked, change] as const;
 };

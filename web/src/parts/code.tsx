@@ -1,7 +1,7 @@
 import type { Emitter, HLJSApi } from "highlight.js";
 import { useEffect, useState, type ReactNode } from "react";
 import { atOnce } from "./repaint.ts";
-import "./code.css";
+import "./markdown.css";
 
 type Props = {
   text: string;

@@ -1,59 +1,67 @@
-import { useEffect, useRef, useState } from "react";
-import { useIsTouched } from "./media.ts";
+import { useEffect, useRef, useState, type ReactNode, type SelectHTMLAttributes } from "react";
 import { useShortcut } from "../shell/shortcuts.tsx";
-import "./filters.css";
+import { useIsTouched } from "./media.ts";
+import "./lists.css";
 
-type SinceProps = { value: string; change: (since: string) => void };
-
-/** A day since when; empty: any. */
-export const Since = ({ value, change }: SinceProps) => (
-  <Choice
-    label="Time"
-    any="Time"
-    value={value}
-    offered={[daysAgo(0), daysAgo(7), daysAgo(30)]}
-    name={(since) => names[[daysAgo(0), daysAgo(7), daysAgo(30)].indexOf(since)] ?? `Since ${since}`}
-    change={change}
-  />
-);
-
-const names = ["Today", "Last 7 days", "Last 30 days"];
-
-/** A date, which the service reads in UTC. */
-const daysAgo = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
-
-type ChoiceProps = {
+/** A parameter of the address, and the values that are offered for it. */
+type Choice = {
+  name: string;
   label: string;
-  any: string;
-  value: string;
   offered: readonly string[];
-  name?: (value: string) => string;
-  change: (value: string) => void;
+  shown?: (value: string) => string;
 };
 
-export const Choice = ({ label, any, value, offered, name = (each) => each, change }: ChoiceProps) => (
-  <select
-    aria-label={label}
-    value={value}
-    data-set={value !== ""}
-    onChange={({ target }) => change(target.value)}
-  >
-    <option value="">{any}</option>
-    {(value === "" || offered.includes(value) ? offered : [value, ...offered]).map((each) => (
-      <option key={each} value={each}>
-        {name(each)}
-      </option>
-    ))}
-  </select>
+type Props = {
+  /** What is searched. */
+  search: string;
+  choices: readonly Choice[];
+  asked: Record<string, string>;
+  change: (changes: Record<string, string>) => void;
+  /** How many there are, and what can be done. */
+  children: ReactNode;
+};
+
+/** What narrows a list: words, choices, and the time. */
+export const Filters = ({ search, choices, asked, change, children }: Props) => (
+  <search className="filters row wrap">
+    <Search label={search} text={asked["q"] ?? ""} change={(q) => change({ q })} />
+    {[...choices, time()].map(({ name, label, offered, shown = (each) => each }) => {
+      const value = asked[name] ?? "";
+      const values = [...new Set([value, ...offered])].filter(Boolean);
+      return (
+        <Select
+          key={name}
+          aria-label={label}
+          value={value}
+          data-set={value !== ""}
+          options={[["", label], ...values.map((each) => [each, shown(each)] as const)]}
+          change={(chosen) => change({ [name]: chosen })}
+        />
+      );
+    })}
+    {children}
+  </search>
 );
+
+/** Since a date, which the service reads in UTC. */
+const time = (): Choice => {
+  const names = ["Today", "Last 7 days", "Last 30 days"];
+  const offered = [0, 7, 30].map((days) =>
+    new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10),
+  );
+  return {
+    name: "since",
+    label: "Time",
+    offered,
+    shown: (since) => names[offered.indexOf(since)] ?? `Since ${since}`,
+  };
+};
 
 type SearchProps = { label: string; text: string; change: (text: string) => void };
 
 /** What is typed, once the typing pauses. */
-export const Search = ({ label, text, change }: SearchProps) => {
-  const field = useRef<HTMLInputElement>(null);
+const Search = ({ label, text, change }: SearchProps) => {
   const [typed, setTyped] = useState(text);
-  useShortcut("/", "Search", () => field.current?.focus());
   // The address changes by the browser's own buttons too.
   useEffect(() => setTyped(text), [text]);
   useEffect(() => {
@@ -61,17 +69,48 @@ export const Search = ({ label, text, change }: SearchProps) => {
     const pause = setTimeout(() => change(typed), 200);
     return () => clearTimeout(pause);
   });
+  return <SearchField label={label} text={typed} change={setTyped} />;
+};
+
+type FieldProps = SearchProps & {
+  hint?: string;
+  /** What Enter does, -1 with Shift; absent: it leaves the field. */
+  enter?: (step: 1 | -1) => void;
+};
+
+/** A field for words, which `/` leads to and Escape leaves. */
+export const SearchField = ({ label, hint = label, text, change, enter }: FieldProps) => {
+  const field = useRef<HTMLInputElement>(null);
+  useShortcut("/", label, () => field.current?.focus());
   return (
     <input
       ref={field}
       type="search"
       aria-label={label}
-      placeholder={useIsTouched() ? label : `${label}  /`}
-      value={typed}
-      onChange={({ target }) => setTyped(target.value)}
-      onKeyDown={({ key }) => {
-        if (key === "Escape" || key === "Enter") field.current?.blur();
+      placeholder={useIsTouched() ? hint : `${hint}  /`}
+      value={text}
+      onChange={({ target }) => change(target.value)}
+      onKeyDown={({ key, shiftKey }) => {
+        if (key === "Enter") enter?.(shiftKey ? -1 : 1);
+        if (key === "Escape" || (key === "Enter" && enter === undefined)) field.current?.blur();
       }}
     />
   );
 };
+
+type SelectProps = Omit<SelectHTMLAttributes<HTMLSelectElement>, "onChange"> & {
+  /** Values, and what stands for them; absent: themselves. */
+  options: readonly (readonly [value: string, name?: string])[];
+  change: (value: string) => void;
+};
+
+/** One of some values. */
+export const Select = ({ options, change, ...rest }: SelectProps) => (
+  <select {...rest} onChange={({ target }) => change(target.value)}>
+    {options.map(([value, name = value]) => (
+      <option key={value} value={value}>
+        {name}
+      </option>
+    ))}
+  </select>
+);

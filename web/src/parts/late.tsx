@@ -1,4 +1,4 @@
-import { useEffect, useReducer, useState, type ComponentType, type ReactNode } from "react";
+import { useEffect, useReducer, useState, type ComponentType } from "react";
 import { Loading } from "./states.tsx";
 
 /** A part of the page whose files did not come: the service is away, or has been updated and has them no more. */
@@ -7,14 +7,11 @@ export class LoadError extends Error {
 }
 
 /**
- * A component that is loaded when it is first shown, or by `begin`. Not React's `lazy`: once it has waited, it waits on
+ * A page that is loaded when it is first shown, or by `begin`. Not React's `lazy`: once it has waited, it waits on
  * for 0.3 s so that nothing flickers, which `Loading` sees to by itself.
  */
-export const late = <Props extends object>(
-  load: () => Promise<{ default: ComponentType<Props> }>,
-  waiting: ReactNode = <Loading />,
-) => {
-  let Loaded: ComponentType<Props> | null = null;
+export const late = (load: () => Promise<{ default: ComponentType }>) => {
+  let Loaded: ComponentType | null = null;
   let loading: Promise<void> | undefined;
   const begin = (): Promise<void> =>
     (loading ??= load().then(
@@ -25,14 +22,14 @@ export const late = <Props extends object>(
       },
     ));
 
-  const Late = (props: Props) => {
+  const Late = () => {
     const [failure, fail] = useState<LoadError | null>(null);
     const [, show] = useReducer((times: number) => times + 1, 0);
     useEffect(() => {
       if (Loaded === null) void begin().then(show, fail);
     }, []);
     if (failure !== null) throw failure;
-    return Loaded === null ? waiting : <Loaded {...props} />;
+    return Loaded === null ? <Loading /> : <Loaded />;
   };
   return Object.assign(Late, { begin });
 };

@@ -5,6 +5,7 @@ import { counted } from "../../../src/view/quantities.ts";
 import { Code } from "./code.tsx";
 import { markdownTokens } from "./markdown-tokens.ts";
 import { atOnce, spend, whenRefilled } from "./repaint.ts";
+import { Button } from "../shell/shortcuts.tsx";
 import "./markdown.css";
 
 /**
@@ -152,9 +153,11 @@ export const Long = ({ text, className }: { text: string; className: string }) =
         </p>
       )}
       {left > 0 && (
-        <button type="button" className="quiet" onClick={() => setShown(shown + 10 * atOnce)}>
-          {counted(left, "more character")}
-        </button>
+        <Button
+          text={counted(left, "more character")}
+          className="quiet"
+          run={() => setShown(shown + 10 * atOnce)}
+        />
       )}
     </>
   );

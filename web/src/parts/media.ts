@@ -6,9 +6,6 @@ export const useIsNarrow = (): boolean => useMedia("(max-width: 44rem)");
 /** Whether it is used by finger. */
 export const useIsTouched = (): boolean => useMedia("(pointer: coarse)");
 
-/** Whether the system is dark; the user may have chosen otherwise for the page. */
-export const useIsDark = (): boolean => useMedia("(prefers-color-scheme: dark)");
-
 const useMedia = (query: string): boolean => {
   const subscribe = useCallback(
     (listener: () => void) => {

@@ -1,7 +1,24 @@
 import type { UseQueryResult } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { ClientError } from "../../../src/client/client-error.ts";
+import { Button } from "../shell/shortcuts.tsx";
+
+type TitleProps = {
+  children: string;
+  /** Before it in the title of the tab, where people look for what has ended. */
+  state?: string;
+  /** Only for those who listen. */
+  hidden?: boolean;
+};
+
+/** What the page is about: its first heading, and the title of the tab. Every page has one. */
+export const Title = ({ children, state, hidden = false }: TitleProps) => {
+  useEffect(() => {
+    document.title = `${state === undefined ? "" : `${state}: `}${children} · svc`;
+  }, [children, state]);
+  return <h1 className={hidden ? "visually-hidden" : "clamp"}>{children}</h1>;
+};
 
 /** There is nothing: says why, and what to do. */
 export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
@@ -29,11 +46,7 @@ export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) =
       <h2>{titles[status] ?? "This could not be read"}</h2>
       <p>{error.message}</p>
       {status === 404 && <Link href={path.split("/", 2).join("/")}>Back to the list</Link>}
-      {retry && (
-        <button type="button" onClick={retry}>
-          Try again
-        </button>
-      )}
+      {retry && <Button text="Try again" run={retry} />}
     </div>
   );
 };
@@ -53,17 +66,20 @@ export const Answer = <Data,>({ query, children }: AnswerProps<Data>) => {
   return <Loading />;
 };
 
-type FurtherProps = { error: Error; retry: () => void; what?: string };
+type SectionProps<Data> = AnswerProps<Data> & { title: string };
+
+/** A part of a page with its heading, and what its query has read. */
+export const Section = <Data,>({ title, ...answer }: SectionProps<Data>) => (
+  <section aria-label={title} className="stack">
+    <h2>{title}</h2>
+    <Answer {...answer} />
+  </section>
+);
 
 /** A further page that could not be read; what is there stays. */
-export const FurtherFailed = ({ error, retry, what = "" }: FurtherProps) => (
-  <p role="alert" className="further">
-    <span className="fault">
-      {what}
-      {error.message}
-    </span>{" "}
-    <button type="button" onClick={retry}>
-      Try again
-    </button>
+export const FurtherFailed = ({ error, retry }: { error: Error | null; retry: () => void }) => (
+  <p role="alert" className="strip">
+    <span className="fault">More could not be read: {error?.message}</span>{" "}
+    <Button text="Try again" run={retry} />
   </p>
 );

@@ -1,5 +1,7 @@
+import type { UseInfiniteQueryResult } from "@tanstack/react-query";
 import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, type HTMLAttributes, type ReactNode, type RefObject } from "react";
+import { useCallback, useEffect, useRef, type HTMLAttributes, type ReactNode, type RefObject } from "react";
+import { FurtherFailed } from "./states.tsx";
 
 export type Rows = {
   list: Virtualizer<HTMLDivElement, Element>;
@@ -45,28 +47,58 @@ export const RowList = ({ rows, measured = false, row, head, className = "", ...
   </div>
 );
 
-type Props = Omit<RowListProps, "rows"> & {
-  count: number;
+type Further = Pick<
+  UseInfiniteQueryResult,
+  "hasNextPage" | "isFetching" | "isFetchNextPageError" | "fetchNextPage" | "error"
+>;
+
+type Props<Item> = Omit<RowListProps, "rows" | "row"> & {
+  items: readonly Item[];
+  keyOf: (item: Item) => string;
+  row: (item: Item, index: number) => ReactNode;
   /** Height of a row, px; with `measured` only a guess. */
   estimate: number;
-  /** Another function makes it measure all rows anew. */
-  rowKey: (index: number) => string | number;
   /** Kept in view. */
   active?: number;
-  /** Called when the last rows come into view. */
-  onNearEnd?: (() => void) | undefined;
+  /** Where further pages come from, when the last rows come into view. One that fails is tried again in place. */
+  query?: Further;
 };
 
-export const VirtualList = ({ count, estimate, rowKey, active = -1, onNearEnd, ...rest }: Props) => {
-  const rows = useRows({ count, estimateSize: () => estimate, getItemKey: rowKey });
+export const VirtualList = <Item,>(props: Props<Item>) => {
+  const { items, keyOf, row, estimate, active = -1, query, ...rest } = props;
+  // Another function makes it measure all rows anew.
+  const getItemKey = useCallback(
+    (index: number) => {
+      const item = items[index];
+      return item === undefined ? index : keyOf(item);
+    },
+    [items],
+  );
+  const rows = useRows({ count: items.length, estimateSize: () => estimate, getItemKey });
   const { list } = rows;
   useEffect(() => {
     if (active >= 0) list.scrollToIndex(active, { align: "auto" });
   }, [active, list]);
   useEffect(() => list.measure(), [estimate, list]);
-  const last = list.getVirtualItems().at(-1)?.index ?? 0;
+  const isNearEnd = (list.getVirtualItems().at(-1)?.index ?? 0) >= items.length - 20;
+  // After a failure the user decides.
+  const isDue = isNearEnd && query?.hasNextPage === true && !query.isFetching && !query.isFetchNextPageError;
   useEffect(() => {
-    if (last >= count - 20) onNearEnd?.();
-  }, [last, count, onNearEnd]);
-  return <RowList rows={rows} {...rest} />;
+    if (isDue) void query?.fetchNextPage();
+  }, [isDue]);
+  return (
+    <>
+      <RowList
+        rows={rows}
+        row={(index) => {
+          const item = items[index];
+          return item !== undefined && row(item, index);
+        }}
+        {...rest}
+      />
+      {query?.isFetchNextPageError === true && (
+        <FurtherFailed error={query.error} retry={() => void query.fetchNextPage()} />
+      )}
+    </>
+  );
 };

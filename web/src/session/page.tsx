@@ -7,14 +7,11 @@ import type { Detail, Entry as Said } from "../../../src/contract/transcript-ent
 import { clock, counted } from "../../../src/view/quantities.ts";
 import type { Entry, Part } from "../conversation/entry.ts";
 import { ConversationPane } from "../conversation/pane.tsx";
-import { Empty, FurtherFailed } from "../parts/states.tsx";
-import { Ago } from "../parts/time.tsx";
-import { Title } from "../parts/title.tsx";
-import { client } from "../shell/service.ts";
-import { askBridge, BridgeAnswer } from "../transcripts/bridge.tsx";
-import { addressOf } from "../transcripts/row.tsx";
-import "../transcripts/transcripts.css";
-import "./session.css";
+import { Empty, FurtherFailed, Title } from "../parts/states.tsx";
+import { useRead } from "../parts/read.ts";
+import { Ago } from "../parts/values.tsx";
+import { addressOf, askBridge, BridgeAnswer } from "../transcripts/bridge.tsx";
+import { Button } from "../shell/shortcuts.tsx";
 
 /** Its fields are more than its schema names. */
 type Known = SessionMeta & Partial<Session>;
@@ -36,7 +33,7 @@ export default function SessionPage() {
       {meta.data === undefined && <Title hidden>Session</Title>}
       <BridgeAnswer query={meta}>
         {(found) => (
-          <div className="session column">
+          <div className="column">
             <Header meta={found} />
             <Conversation key={id} meta={found} />
           </div>
@@ -48,15 +45,11 @@ export default function SessionPage() {
 
 const Header = ({ meta }: { meta: Known }) => {
   const { session_id: id, title, summary, project_path: path, git_branch: branch, model, last_update } = meta;
-  const job = useQuery({
-    queryKey: ["job-of-session", id],
-    queryFn: ({ signal }) => client().list_jobs({ session_id: id, limit: 1 }, { signal }),
-    staleTime: Infinity,
-  }).data?.jobs[0]?.id;
+  const job = useRead("list_jobs", { session_id: id, limit: 1 }).data?.jobs[0]?.id;
   return (
-    <header>
+    <header className="strip stack">
       <Title>{oneLine((title || summary || id).slice(0, 500))}</Title>
-      <p className="facts">
+      <p className="facts small">
         {path !== "" && <span className="mono">{oneLine(path)}</span>}
         {branch !== "" && <span className="mono">{oneLine(branch)}</span>}
         {model !== undefined && model !== "" && <span>{oneLine(model)}</span>}
@@ -78,39 +71,40 @@ const Conversation = ({ meta: { session_id: id, start_time, project_path } }: { 
   const [opened] = useState(Number(asked ?? 0));
   const { query, first, entries, total } = useEntries(id, opened);
   const { isFetching, error, hasPreviousPage, isFetchPreviousPageError, isFetchNextPageError } = query;
-  const count = entries.length;
+  const end = first + entries.length;
   const shown = asked === undefined ? -1 : Math.min(Number(asked), total - 1) - first;
   const earlier = (): void => void query.fetchPreviousPage();
   const later = (): void => void query.fetchNextPage();
-  const begin = start_time === null ? 0 : Date.parse(start_time);
   const readFurther = (top: number, bottom: number, isBackward: boolean): void => {
     if (isFetching) return;
-    if (bottom >= count - 5 && first + count < total && !isFetchNextPageError) later();
-    else if ((count === 0 || (top < 3 && isBackward)) && hasPreviousPage && !isFetchPreviousPageError)
-      earlier();
+    const isAtTop = entries.length === 0 || (top < 3 && isBackward);
+    if (bottom >= entries.length - 5 && end < total && !isFetchNextPageError) later();
+    else if (isAtTop && hasPreviousPage && !isFetchPreviousPageError) earlier();
   };
   const mark = (index: number) => {
     const { type = "", at = null } = entries[index] ?? {};
-    const time = at === null ? "" : clock(Math.max(0, Date.parse(at) - begin));
+    const place = first + index;
+    const ms = at === null ? 0 : Date.parse(at) - Date.parse(start_time ?? at);
     return (
       <>
         <Link
           className="at number"
-          href={addressOf(id, first + index)}
+          href={addressOf(id, place)}
           replace
-          title={`Entry ${first + index}, ${at ?? "time unknown"}`}
+          title={`Entry ${place}, ${at ?? "time unknown"}`}
         >
-          {time || first + index}
+          {at === null ? place : clock(Math.max(0, ms))}
         </Link>
         <span className="visually-hidden">{type}</span>
       </>
     );
   };
-  const button = (text: string, run: () => void) => (
-    <button type="button" className="edge" disabled={isFetching} onClick={run}>
-      {text}
-    </button>
-  );
+  const edge = (hasFailed: boolean, isThere: boolean, text: string, run: () => void) =>
+    hasFailed ? (
+      <FurtherFailed error={error} retry={run} />
+    ) : (
+      isThere && <Button text={text} className="edge" disabled={isFetching} run={run} />
+    );
   return (
     <BridgeAnswer query={query}>
       {() =>
@@ -118,28 +112,16 @@ const Conversation = ({ meta: { session_id: id, start_time, project_path } }: { 
           <Empty title="Nothing is said in this session" />
         ) : (
           <ConversationPane
-            count={count}
+            count={entries.length}
             entry={(index) => entries[index]}
-            at={shown < count ? shown : -1}
+            at={shown < entries.length ? shown : -1}
             select={(index) => navigate(addressOf(id, first + index), { replace: true })}
             mark={mark}
             worktree={project_path || null}
             growsUp
             onView={readFurther}
-            head={
-              isFetchPreviousPageError && error !== null ? (
-                <FurtherFailed error={error} retry={earlier} />
-              ) : (
-                hasPreviousPage && button(`Show earlier (${first.toLocaleString("en")})`, earlier)
-              )
-            }
-            foot={
-              isFetchNextPageError && error !== null ? (
-                <FurtherFailed error={error} retry={later} />
-              ) : (
-                first + count >= total && button("Look for new entries", later)
-              )
-            }
+            head={edge(isFetchPreviousPageError, hasPreviousPage, `Show earlier (${first})`, earlier)}
+            foot={edge(isFetchNextPageError, end >= total, "Look for new entries", later)}
           />
         )
       }

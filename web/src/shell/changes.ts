@@ -28,11 +28,14 @@ const receive = (change: JobChange): void => {
     clearTimeout(isLate);
     isLate = undefined;
     isBehind.set(false);
-    void queries.invalidateQueries({ queryKey: ["job"] });
+    void queries.invalidateQueries({ queryKey: ["get_job"] });
   }
   if (change.type === "job") {
     const { job } = change;
-    queries.setQueryData(["job", job.id], (shown: unknown) => shown && { success: true, job });
+    queries.setQueryData(
+      ["get_job", { job_id: job.id }],
+      (shown: unknown) => shown && { success: true, job },
+    );
   }
   void readLists();
 };
@@ -49,7 +52,7 @@ const readLists = async (): Promise<void> => {
     await pause(150 + 3 * took);
     isDue = false;
     const began = performance.now();
-    await queries.invalidateQueries({ queryKey: ["jobs"] });
+    await queries.invalidateQueries({ queryKey: ["list_jobs"] });
     took = performance.now() - began;
   }
   isReading = false;

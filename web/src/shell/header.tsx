@@ -1,16 +1,34 @@
-import { useQueries } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation } from "wouter";
 import { routes } from "../routes.tsx";
 import { client, connection, hasKey, isBehind, needsKey, signOut } from "./service.ts";
-import { help, useShortcut } from "./shortcuts.tsx";
-import { nextTheme, theme } from "./theme.ts";
+import { Button, help, useShortcut } from "./shortcuts.tsx";
+import { createStore } from "./store.ts";
+
+type Theme = "system" | "light" | "dark";
+
+const stored = "svc.theme";
+const themes: readonly Theme[] = ["system", "light", "dark"];
+
+const theme = createStore<Theme>(themes.find((name) => name === localStorage.getItem(stored)) ?? "system");
+
+/** Shows the page in the chosen colours; `system`: in those of the browser. */
+export const applyTheme = (): void => {
+  document.documentElement.dataset["theme"] = theme.get();
+};
+
+/** From the browser's colours to light, to dark, and back. */
+const nextTheme = (): void => {
+  theme.set(themes[(themes.indexOf(theme.get()) + 1) % themes.length] ?? "system");
+  localStorage.setItem(stored, theme.get());
+  applyTheme();
+};
+
+const signs: Record<Theme, string> = { system: "◐", light: "○", dark: "●" };
 
 export const Header = () => {
-  const [, navigate] = useLocation();
-  const entries = usePresent();
   const colours = theme.use();
-  useShortcut("?", "Show the shortcuts", () => help.set(true));
-  useShortcut("t", "Light, dark, or as the system", nextTheme);
+  needsKey.use();
   return (
     <header className="bar">
       <Link href="/jobs" className="mark" aria-label="svc, jobs">
@@ -18,63 +36,48 @@ export const Header = () => {
         <span aria-hidden="true" />
       </Link>
       <nav aria-label="Pages">
-        {entries.map(({ path, title, key }) => (
-          <Entry key={path} path={path} title={title} keys={`g ${key}`} go={() => navigate(path)} />
+        {navigation.map((entry) => (
+          <Entry key={entry.path} {...entry} />
         ))}
       </nav>
-      <button type="button" className="quiet" onClick={nextTheme} aria-label={`Colours: ${colours}`}>
-        <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
-          <circle
-            cx="8"
-            cy="8"
-            r="6.5"
-            fill={colours === "dark" ? "currentColor" : "none"}
-            stroke="currentColor"
-          />
-          {colours === "system" && <path d="M8 1.5a6.5 6.5 0 0 1 0 13z" fill="currentColor" />}
-        </svg>
-      </button>
-      <button type="button" className="quiet keyboard" onClick={() => help.set(true)}>
-        Shortcuts
-      </button>
-      <KeyButton />
+      <Button
+        text={<span className="sign" data-sign={signs[colours]} />}
+        className="quiet"
+        aria-label={`Colours: ${colours}`}
+        keys="t"
+        label="Light, dark, or as the system"
+        run={nextTheme}
+      />
+      <Button
+        text="Shortcuts"
+        className="quiet keyboard"
+        keys="?"
+        label="Show the shortcuts"
+        run={() => help.set(true)}
+      />
+      {hasKey() && <Button text="Forget key" className="quiet" run={() => void signOut()} />}
     </header>
   );
 };
 
-const KeyButton = () => {
-  needsKey.use();
-  return hasKey() ? (
-    <button type="button" className="quiet" onClick={() => void signOut()}>
-      Forget key
-    </button>
-  ) : null;
-};
-
 const navigation = routes.flatMap(({ path, navigation: entry }) => (entry ? [{ path, ...entry }] : []));
 
-/** The pages that this service has. */
-const usePresent = () => {
-  const asked = useQueries({
-    queries: navigation.map(({ path, isThere }) => ({
-      queryKey: ["page", path],
-      queryFn: () => isThere?.(client()) ?? true,
-      staleTime: Infinity,
-      ...(isThere === undefined && { initialData: true }),
-    })),
+/** A page, if this service has it. */
+const Entry = ({ path, title, keys, isThere }: (typeof navigation)[number]) => {
+  const [current, navigate] = useLocation();
+  const isHere = useQuery({
+    queryKey: ["page", path],
+    queryFn: () => isThere?.(client()) ?? true,
+    staleTime: Infinity,
+    ...(isThere === undefined && { initialData: true }),
   });
-  return navigation.filter((_, at) => asked[at]?.data === true);
-};
-
-type EntryProps = { path: string; title: string; keys: string; go: () => void };
-
-const Entry = ({ path, title, keys, go }: EntryProps) => {
-  const [current] = useLocation();
-  useShortcut(keys, title, go);
+  useShortcut(isHere.data === true ? `g ${keys}` : "", title, () => navigate(path));
   return (
-    <Link href={path} aria-current={current.startsWith(path) ? "page" : undefined}>
-      {title}
-    </Link>
+    isHere.data === true && (
+      <Link href={path} aria-current={current.startsWith(path) ? "page" : undefined}>
+        {title}
+      </Link>
+    )
   );
 };
 
@@ -83,15 +86,12 @@ export const Behind = () => {
   const state = connection.use();
   const isLate = isBehind.use();
   return (
-    <div role="status" className="behind">
+    <div role="status" className="behind strip">
       {state === "online" && isLate && "Changes do not come. What you see may be out of date; trying again…"}
       {state === "offline" && "The service does not answer. What you see may be out of date; trying again…"}
       {state === "outdated" && (
         <>
-          The service was updated.{" "}
-          <button type="button" onClick={() => location.reload()}>
-            Load the new page
-          </button>
+          The service was updated. <Button text="Load the new page" run={() => location.reload()} />
         </>
       )}
     </div>

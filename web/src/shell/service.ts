@@ -76,6 +76,10 @@ export const signOut = async (): Promise<void> => {
   await removeConversations().finally(() => location.reload());
 };
 
+/** An id that nobody else has. Not `randomUUID`, which browsers have on HTTPS and on loopback only. */
+export const newKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("-");
+
 const onError = (error: Error): void => {
   if (error instanceof ClientError && error.status === 401) needsKey.set(true);
 };

@@ -1,4 +1,4 @@
-import { useEffect, useEffectEvent } from "react";
+import { useEffect, useEffectEvent, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { Dialog } from "../parts/dialog.tsx";
 import { createStore } from "./store.ts";
 
@@ -16,10 +16,29 @@ export const help = createStore(false);
 export const useShortcut = (keys: string, label: string, run: () => void): void => {
   const latest = useEffectEvent(run);
   useEffect(() => {
+    if (keys === "") return undefined;
     const shortcut = { keys, label, run: () => latest() };
     registered.set([...registered.get(), shortcut]);
     return () => registered.set(registered.get().filter((each) => each !== shortcut));
   }, [keys, label]);
+};
+
+type ButtonProps = Omit<ButtonHTMLAttributes<HTMLButtonElement>, "onClick"> & {
+  text: ReactNode;
+  run: () => void;
+  /** What presses it, too, and what that does. */
+  keys?: string;
+  label?: string;
+};
+
+/** A button; those of a form's submission apart. */
+export const Button = ({ text, run, keys = "", label = "", ...rest }: ButtonProps) => {
+  useShortcut(keys, label, run);
+  return (
+    <button type="button" onClick={run} {...rest}>
+      {text}
+    </button>
+  );
 };
 
 let before = "";
@@ -48,7 +67,7 @@ export const ShortcutHelp = () => {
   if (!help.use()) return null;
   return (
     <Dialog title="Keyboard shortcuts" onClose={() => help.set(false)}>
-      <dl className="shortcuts">
+      <dl className="names">
         {all.map(({ keys, label }) => (
           <div key={keys}>
             <dt>

@@ -1,18 +1,25 @@
+import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { z } from "zod";
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { TranscriptOperations } from "../../../src/contract/transcript.ts";
-import { KeyForm } from "../parts/key-form.tsx";
-import { Empty, Failed, Loading } from "../parts/states.tsx";
+import { KeyForm } from "../parts/dialog.tsx";
+import { Answer, Empty } from "../parts/states.tsx";
 import { queries, storedBridgeKey, transport } from "../shell/service.ts";
 import { createStore } from "../shell/store.ts";
+
+/** A session, at an entry. */
+export const addressOf = (id: string, position?: number): string =>
+  `/transcripts/${encodeURIComponent(id)}${position === undefined ? "" : `?at=${position}`}`;
 
 /** Whether the transcript service asks for a key. */
 const needsBridgeKey = createStore(false);
 
 const version = "2026-07-28";
 
-type Input<Name extends keyof TranscriptOperations> = z.input<TranscriptOperations[Name]["input"]>;
+export type BridgeInput<Name extends keyof TranscriptOperations> = z.input<
+  TranscriptOperations[Name]["input"]
+>;
 type Output<Name extends keyof TranscriptOperations> = z.output<TranscriptOperations[Name]["output"]>;
 
 /**
@@ -21,17 +28,16 @@ type Output<Name extends keyof TranscriptOperations> = z.output<TranscriptOperat
  */
 export const askBridge = async <Name extends keyof TranscriptOperations>(
   name: Name,
-  input: Input<Name>,
+  input: BridgeInput<Name>,
   signal: AbortSignal,
   key = sessionStorage.getItem(storedBridgeKey),
 ): Promise<Output<Name>> => {
-  const meta = {
-    protocolVersion: version,
-    clientInfo: { name: "svc page", version: "1" },
-    clientCapabilities: {},
+  const fields = {
+    "io.modelcontextprotocol/protocolVersion": version,
+    "io.modelcontextprotocol/clientInfo": { name: "svc page", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
   };
-  const fields = Object.entries(meta).map(([field, value]) => [`io.modelcontextprotocol/${field}`, value]);
-  const params = { name, arguments: input, _meta: Object.fromEntries(fields) as object };
+  const params = { name, arguments: input, _meta: fields };
   const answer = transport().json({
     method: "POST",
     target: "/transcripts/mcp",
@@ -65,12 +71,12 @@ const tryBridgeKey = async (key: string): Promise<void> => {
 /** Header values are bytes: a key beyond ASCII is sent as UTF-8. */
 const bytesOf = (key: string): string => String.fromCharCode(...new TextEncoder().encode(key));
 
-type Answer = {
+type Reply = {
   result?: { isError?: boolean; structuredContent?: { success: boolean; error?: string; code?: string } };
   error?: { message: string };
 };
 
-const outputOf = (answer: Answer): object => {
+const outputOf = (answer: Reply): object => {
   const { isError = false, structuredContent: output } = answer.result ?? {};
   if (output !== undefined && !isError) return output;
   const code = output?.code ?? "bridge_failed";
@@ -80,39 +86,29 @@ const outputOf = (answer: Answer): object => {
   });
 };
 
-type AnswerProps<Data> = {
-  query: { data: Data | undefined; error: Error | null; refetch: () => unknown };
-  children: (data: Data) => ReactNode;
-};
+type AnswerProps<Data> = { query: UseQueryResult<Data>; children: (data: Data) => ReactNode };
 
 /** What the transcript service has answered, or why it has not. */
-export const BridgeAnswer = <Data,>({ query: { data, error, refetch }, children }: AnswerProps<Data>) => {
-  if (needsBridgeKey.use()) return <AskKey />;
-  if (data !== undefined) return children(data);
-  if (error === null) return <Loading />;
+export const BridgeAnswer = <Data,>({ query, children }: AnswerProps<Data>) => {
+  if (needsBridgeKey.use())
+    return (
+      <div className="page-state">
+        <h2>The transcript service asks for a key</h2>
+        <KeyForm
+          label="One of its keys"
+          setting="BRIDGE_API_KEYS"
+          refused="That key is not one of the transcript service's"
+          use={tryBridgeKey}
+        />
+      </div>
+    );
   // The service has no such path.
-  if (error instanceof ClientError && error.code === "not_found")
+  if (query.error instanceof ClientError && query.error.code === "not_found")
     return (
       <Empty title="This service shows no transcripts">
         Start <code>bridge serve</code> beside it and name that in <code>SERVICE_BRIDGE_URL</code>: see{" "}
-        <code>docs/transcripts.md</code>.
+        <code>docs/use/transcripts.md</code>.
       </Empty>
     );
-  return <Failed error={error} retry={() => void refetch()} />;
+  return <Answer query={query}>{children}</Answer>;
 };
-
-const AskKey = () => (
-  <div className="page-state">
-    <h2>The transcript service asks for a key</h2>
-    <KeyForm
-      label="One of its keys"
-      refused="That key is not one of the transcript service's"
-      note={
-        <>
-          Kept in this tab until you close it. The operator has set it in <code>BRIDGE_API_KEYS</code>.
-        </>
-      }
-      use={tryBridgeKey}
-    />
-  </div>
-);

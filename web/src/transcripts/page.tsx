@@ -1,72 +1,105 @@
-import { useCallback, useMemo } from "react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useMemo, type ReactNode } from "react";
+import { Link } from "wouter";
+import type { Match, Session } from "../../../src/contract/transcript.ts";
 import { counted } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
-import { Choice, Search, Since } from "../parts/filters.tsx";
-import { Empty, FurtherFailed } from "../parts/states.tsx";
-import { Title } from "../parts/title.tsx";
+import { useAddress } from "../parts/address.ts";
+import { Filters } from "../parts/filters.tsx";
+import { Empty, Title } from "../parts/states.tsx";
+import { Ago, Money } from "../parts/values.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
-import { BridgeAnswer } from "./bridge.tsx";
-import { roles, useAsked, useFound, type Asked, type Found } from "./found.ts";
-import { FoundRow } from "./row.tsx";
-import "./transcripts.css";
+import { addressOf, askBridge, BridgeAnswer, type BridgeInput } from "./bridge.tsx";
+import { Button } from "../shell/shortcuts.tsx";
+
+/** What is searched for, as the address has it. Empty: not narrowed; without words the newest sessions are listed. */
+type Asked = Record<"q" | "project" | "role" | "since", string>;
+
+const everything: Asked = { q: "", project: "", role: "", since: "" };
+
+/** A session, or the best hit in one. */
+type Found = Session | Match;
+
+const isHit = (found: Found): found is Match => "position" in found;
+
+/** `next`: where the next page begins, as text; null: there is none. */
+type Page = { found: Found[]; total: number; next: string | null };
+
+const limit = 50;
+
+const readHits = async (
+  { q: query, ...asked }: Asked,
+  cursor: string,
+  signal: AbortSignal,
+): Promise<Page> => {
+  // The service says what it does not know.
+  const input = { query, ...asked, cursor, limit, include_active: true } as BridgeInput<"search_sessions">;
+  const { matches, total, next_cursor: next } = await askBridge("search_sessions", input, signal);
+  return { found: matches, total, next };
+};
+
+const readNewest = async ({ project, since }: Asked, offset: number, signal: AbortSignal): Promise<Page> => {
+  const hours = since === "" ? 0 : Math.ceil((Date.now() - Date.parse(since)) / 3_600_000);
+  const input = { project, since_hours: Math.max(0, hours || 0), limit, offset };
+  const { sessions, total } = await askBridge("list_sessions", input, signal);
+  const end = offset + sessions.length;
+  return { found: sessions, total, next: end < total && sessions.length > 0 ? String(end) : null };
+};
+
+/** The sessions that fit, a page at a time: by words the best first, else the last updated first. */
+const useFound = (asked: Asked) =>
+  useInfiniteQuery({
+    queryKey: ["bridge", "found", asked],
+    queryFn: ({ pageParam, signal }) =>
+      asked.q.trim() === ""
+        ? readNewest(asked, Number(pageParam), signal)
+        : readHits(asked, pageParam, signal),
+    initialPageParam: "",
+    getNextPageParam: ({ next }: Page) => next,
+    retry: false,
+    // While other words are searched for, the list stays.
+    placeholderData: (before) => before,
+  });
 
 export default function TranscriptsPage() {
-  const [asked, change] = useAsked();
+  const [asked, change] = useAddress(["q", "project", "role", "since"]);
   const query = useFound(asked);
-  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage, isFetchNextPageError } = query;
+  const { data } = query;
   const found = useMemo(() => data?.pages.flatMap((page) => page.found) ?? [], [data]);
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetching && !isFetchNextPageError) void fetchNextPage();
-  }, [hasNextPage, isFetching, isFetchNextPageError, fetchNextPage]);
-  const rowKey = useCallback((index: number) => idOf(found[index]) ?? index, [found]);
-  const total = data?.pages[0]?.total;
+  // That of the first session first.
+  const projects = [...new Set(found.map((each) => each.project_path))].filter(Boolean);
+  const nameOf = (path: string): string => oneLine(path.split("/").at(-1) ?? path);
   return (
     <div className="column">
       <Title hidden>Transcripts</Title>
-      <search className="filters row wrap">
-        <Search label="Search transcripts" text={asked.q} change={(q) => change({ q })} />
-        <Choice
-          label="Project"
-          any="Project"
-          value={asked.project}
-          offered={useProjects(found)}
-          name={(path) => oneLine(path.split("/").at(-1) ?? path)}
-          change={(project) => change({ project })}
-        />
-        <Choice
-          label="Who said it"
-          any="Said by"
-          value={asked.role}
-          offered={roles}
-          change={(role) => change({ role: role as Asked["role"] })}
-        />
-        <Since value={asked.since} change={(since) => change({ since })} />
-        <span className="count number" role="status">
-          {total !== undefined && counted(total, "session")}
+      <Filters
+        search="Search transcripts"
+        choices={[
+          { name: "project", label: "Project", offered: projects, shown: nameOf },
+          { name: "role", label: "Said by", offered: ["user", "assistant", "system", "summary"] },
+        ]}
+        asked={asked}
+        change={change}
+      >
+        <span className="end faint number" role="status">
+          {data?.pages[0] && counted(data.pages[0].total, "session")}
         </span>
-      </search>
-      <BridgeAnswer query={{ data, error, refetch }}>
+      </Filters>
+      <BridgeAnswer query={query}>
         {() =>
           found.length === 0 ? (
-            <Nothing asked={asked} change={change} />
+            <Nothing isNarrowed={Object.values(asked).some(Boolean)} show={() => change(everything)} />
           ) : (
-            <>
-              <VirtualList
-                role="list"
-                aria-label={asked.q === "" ? "Newest sessions" : "Sessions with hits"}
-                className="found"
-                count={found.length}
-                estimate={64}
-                measured
-                rowKey={rowKey}
-                onNearEnd={more}
-                row={(index) => {
-                  const each = found[index];
-                  return each && <FoundRow found={each} />;
-                }}
-              />
-              {isFetchNextPageError && <FurtherFailed error={error} retry={() => void fetchNextPage()} />}
-            </>
+            <VirtualList
+              role="list"
+              aria-label={asked.q === "" ? "Newest sessions" : "Sessions with hits"}
+              items={found}
+              keyOf={(each) => each.session_id}
+              estimate={64}
+              measured
+              query={query}
+              row={(each) => <FoundRow found={each} />}
+            />
           )
         }
       </BridgeAnswer>
@@ -74,26 +107,56 @@ export default function TranscriptsPage() {
   );
 }
 
-const idOf = (found: Found | undefined): string | undefined =>
-  found && ("match" in found ? found.match : found.session).session_id;
+/** A session in the list. All of the row opens it, a hit where it stands. */
+const FoundRow = ({ found }: { found: Found }) => {
+  const { session_id: id, project_path: path } = found;
+  const at = isHit(found) ? found.timestamp : found.last_update;
+  return (
+    <div role="listitem" className="strip stack opens">
+      <Link className="clamp whole" href={addressOf(id, isHit(found) ? found.position : undefined)}>
+        {isHit(found) ? marked(found.content_preview) : oneLine(found.title || found.summary || id)}
+      </Link>
+      <p className="facts small">
+        {path !== "" && (
+          <span className="mono" title={oneLine(path)}>
+            {oneLine(path.split("/").slice(-2).join("/"))}
+          </span>
+        )}
+        {isHit(found) ? <HitFacts {...found} /> : <SessionFacts {...found} />}
+        {at !== null && <Ago at={at} />}
+      </p>
+    </div>
+  );
+};
 
-/** The different projects, that of the first session first. */
-const useProjects = (found: readonly Found[]): string[] =>
-  useMemo(() => {
-    const paths = found.map((each) => ("match" in each ? each.match : each.session).project_path);
-    return [...new Set(paths)].filter((path) => path !== "");
-  }, [found]);
+const HitFacts = ({ entry_type, num_hits }: Match) => (
+  <>
+    <span>{entry_type}</span>
+    {num_hits > 1 && <span>{num_hits.toLocaleString("en")} entries</span>}
+  </>
+);
 
-type NothingProps = { asked: Asked; change: (changes: Partial<Asked>) => void };
+const SessionFacts = (session: Session) => (
+  <>
+    {session.git_branch !== "" && <span className="mono">{oneLine(session.git_branch)}</span>}
+    <span>{counted(session.num_user_turns, "prompt")}</span>
+    <span>{counted(session.num_tool_calls, "call")}</span>
+    {session.kind !== "session" && <span>{session.kind}</span>}
+    {session.cost_usd !== null && <Money usd={session.cost_usd} />}
+  </>
+);
 
-const Nothing = ({ asked, change }: NothingProps) =>
-  Object.values(asked).some((value) => value !== "") ? (
+/** The text with what was found between » and « marked. */
+const marked = (text: string): ReactNode =>
+  oneLine(text)
+    .split(/»([^«]*)«/)
+    .map((piece, index) => (index % 2 === 1 ? <mark key={index}>{piece}</mark> : piece));
+
+const Nothing = ({ isNarrowed, show }: { isNarrowed: boolean; show: () => void }) =>
+  isNarrowed ? (
     <Empty title="No session has this">
       All words must occur in one entry. <code>"a phrase"</code>, <code>OR</code>, <code>-not</code> and{" "}
-      <code>prefix*</code> work.{" "}
-      <button type="button" onClick={() => change({ q: "", project: "", role: "", since: "" })}>
-        Show all sessions
-      </button>
+      <code>prefix*</code> work. <Button text="Show all sessions" run={show} />
     </Empty>
   ) : (
     <Empty title="No sessions yet">
