@@ -13,7 +13,6 @@ import { applyRetention } from "../jobs/retention.ts";
 import { openOutcomeSpool } from "../jobs/outcomes.ts";
 import { createSubmit } from "../jobs/submit.ts";
 import { createWorker } from "../jobs/worker.ts";
-import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { createLog } from "../lib/log.ts";
 import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";

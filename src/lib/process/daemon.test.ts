@@ -61,6 +61,20 @@ test.for([
   expect(report).toMatchObject({ survivors: [], hidden: [] });
 });
 
+test("a daemon elsewhere that was seen while the run lasted is ended with it", async () => {
+  const directory = await temporaryDirectory();
+  const daemon = 'cd /; env -i setsid sleep 1000 >/dev/null 2>&1 & echo $! > "$DIRECTORY/pid"; sleep 2';
+  const run = await runIn(directory, `sh -c '${daemon}'; read end`, "/");
+  const pid = await pidIn(directory);
+  // Its parent is gone before the run ends.
+  await until(() => readRow(readRow(pid)?.parent ?? 0)?.name !== "sh");
+  run.stdin.end();
+  const { swept } = await run.ended;
+  const left = readRow(pid);
+  if (left !== null) process.kill(pid, "SIGKILL");
+  expect({ left, swept }).toEqual({ left: null, swept: 1 });
+});
+
 test("a process that cannot be ended is named by its pid and command", () => {
   const report = { swept: 1, survivors: [{ pid: 7, name: "postgres" }], hidden: [] };
   expect(leftWarnings(report)).toEqual([

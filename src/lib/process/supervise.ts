@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
+import { followDescendants } from "./descendants.ts";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
 import { identifyChild, type ProcessIdentity } from "./identity.ts";
@@ -91,6 +92,7 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const ended = watchEnd(child, child.pid, {
     exited,
     marker,
+    descendants: leader === null ? undefined : followDescendants(leader),
     workplace: leader === null ? undefined : { since: leader.startTime, directories },
   });
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
@@ -111,13 +113,14 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 type Watched = Pick<SweepOptions, "workplace"> & {
   exited: Promise<void>;
   marker: Marker;
+  descendants: ReturnType<typeof followDescendants> | undefined;
 };
 
 /** Follows the process until nothing that it started is left. */
 const watchEnd = (
   child: ChildProcessWithoutNullStreams,
   pid: number,
-  { exited, marker, workplace }: Watched,
+  { exited, marker, descendants, workplace }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -125,8 +128,10 @@ const watchEnd = (
 
   const end = async (): Promise<EndedProcess> => {
     await Promise.race([exited, overdue.promise]);
+    const seen = descendants?.end() ?? [];
     // Read at once: while the group has members its number cannot be reused.
-    const known = [...(await familyOfGroup(pid)), ...(await groupEnded)];
+    const members = await familyOfGroup(pid);
+    const known = [...seen, ...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([
       sweep(marker, { known, workplace }),

@@ -59,10 +59,16 @@ export const visitMarked = async (
   });
 };
 
-/** The members of the group and all their descendants, whatever their group or session is now; never this process. */
-export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] => {
-  const members = rows.filter((row) => row.group === group || row.pid === group);
-  const family = new Map(members.map((row) => [row.pid, row]));
+/** The members of the group and all their descendants, whatever their group or session is now. */
+export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] =>
+  withDescendants(
+    rows,
+    rows.filter((row) => row.group === group || row.pid === group),
+  );
+
+/** These processes and those of the rows that descend from them; never this process. */
+export const withDescendants = (rows: readonly ProcessRow[], roots: readonly ProcessRow[]): ProcessRow[] => {
+  const family = new Map(roots.map((row) => [row.pid, row]));
   for (let before = -1; before !== family.size;) {
     before = family.size;
     for (const row of rows) if (family.has(row.parent)) family.set(row.pid, row);
@@ -195,7 +201,7 @@ const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
 };
 
 /** Empty without /proc: callers then rely on signals alone. */
-const listProcesses = (): number[] => {
+export const listProcesses = (): number[] => {
   try {
     return readdirSync("/proc").map(Number).filter(Number.isInteger);
   } catch {
