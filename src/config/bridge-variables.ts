@@ -68,7 +68,7 @@ const collectionVariables = {
     "BRIDGE_POLL_INTERVAL",
     integer(1, 86_400),
     "60",
-    "Seconds between two looks for changes that were not noticed at once: at the times of directories, each tenth at all files",
+    "Seconds between two looks for changes that were not noticed at once: at directories that have changed, each sixtieth at all files",
   ),
   retentionDays: variable(
     "BRIDGE_RETENTION_DAYS",

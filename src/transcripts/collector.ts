@@ -28,8 +28,9 @@ const clockGrain = 50;
 /** How long changes are gathered before they are collected, ms. */
 const gatherMs = 200;
 
-/** Each so many polls look at every file; the others only where the time of a directory has changed. */
-const pollsPerFullLook = 10;
+/** Each so many polls look at every file; the others at directories whose time has changed, and at files of this age, ms. */
+const pollsPerFullLook = 60;
+const recentMs = 3_600_000;
 
 /** How much of the files has been read, and how much there is. */
 export type Progress = { collected_bytes: number; total_bytes: number };
@@ -99,7 +100,11 @@ export const createCollector = (options: Options) => {
 
   /** Looks at these paths, and at a poll at the directories that have changed. */
   const lookAt = async (paths: readonly string[], { isPoll, look }: { isPoll: boolean; look: Look }) => {
-    const { found } = await discovery.at([...paths, ...unsettled]);
+    const since = now().getTime() - recentMs;
+    const recent = isPoll
+      ? [...known.keys()].filter((path) => (known.get(path)?.modified ?? 0) >= since)
+      : [];
+    const { found } = await discovery.at([...paths, ...unsettled, ...recent]);
     if (isPoll) found.push(...(await discovery.changed()).found);
     unsettled.clear();
     for (const file of found) {
