@@ -33,8 +33,6 @@ export const openDatabase = (path: string): DatabaseSync => {
   database.exec(
     "CREATE TABLE IF NOT EXISTS position (number INTEGER PRIMARY KEY, epoch TEXT NOT NULL, id TEXT NOT NULL)",
   );
-  // Marks hits by the rules by which they are found.
-  database.exec("CREATE VIRTUAL TABLE temp.passage USING fts5(text)");
   return database;
 };
 

@@ -5,10 +5,8 @@ const mostTerms = 64;
 export type FtsQuery = {
   /** Finds entries. */
   match: string;
-  /** Finds any of the terms that are looked for. */
-  any: string;
-  /** These terms as they were typed. */
-  words: string[];
+  /** Finds in a text, in Unicode's form NFD, the terms that are looked for. */
+  pattern: RegExp;
 };
 
 /**
@@ -17,7 +15,7 @@ export type FtsQuery = {
  * @throws ServiceError invalid_request when there is no word to look for
  */
 export const toFtsQuery = (query: string): FtsQuery => {
-  const words: string[] = [];
+  const patterns: string[] = [];
   const groups: string[][] = [];
   const excluded: string[] = [];
   let isAlternative = false;
@@ -25,7 +23,7 @@ export const toFtsQuery = (query: string): FtsQuery => {
     const last = groups.at(-1);
     if (isOr) isAlternative = true;
     if (term === null) continue;
-    if (!isExcluded) words.push(text);
+    if (!isExcluded) patterns.push(patternOf(text, term));
     if (isExcluded) excluded.push(term);
     else if (isAlternative && last !== undefined) last.push(term);
     else groups.push([term]);
@@ -41,7 +39,7 @@ export const toFtsQuery = (query: string): FtsQuery => {
     throw new ServiceError("invalid_request", `The query has ${count} words; give at most ${mostTerms}`);
   const all = groups.map((terms) => `(${terms.join(" OR ")})`).join(" AND ");
   const match = excluded.length === 0 ? all : `(${all}) NOT (${excluded.join(" OR ")})`;
-  return { match, any: groups.flat().join(" OR "), words };
+  return { match, pattern: new RegExp(patterns.join("|"), "giu") };
 };
 
 type Word = { text: string; term: string | null; isExcluded: boolean; isOr: boolean };
@@ -62,4 +60,30 @@ const toTerm = (text: string, isPrefix: boolean): string | null => {
   if (isPrefix && /^[a-z0-9]\*+$/i.test(clean))
     throw new ServiceError("invalid_request", `${clean} begins too many words; give at least two characters`);
   return /[\p{L}\p{N}\p{Co}]/u.test(clean) ? `"${clean}"${isPrefix ? " *" : ""}` : null;
+};
+
+/** Accents do not count; between the words of a phrase stands anything that is none. */
+const patternOf = (text: string, term: string): string => {
+  const words =
+    text
+      .normalize("NFD")
+      .replaceAll(/\p{M}/gu, "")
+      .match(/[\p{L}\p{N}\p{Co}]+/gu) ?? [];
+  const letters = words.map((word) => [...word].map((letter) => `${letter}\\p{M}*`).join(""));
+  const end = term.endsWith("*") ? "" : "(?![\\p{L}\\p{N}])";
+  return `(?<![\\p{L}\\p{N}])${letters.join("[^\\p{L}\\p{N}]+")}${end}`;
+};
+
+/** How much of a text is shown before and after the beginning of the first hit, characters. */
+const [before, after] = [100, 200];
+
+/** The text around its first hit, with marks around all hits there; without one, its beginning. */
+export const previewOf = (text: string, { pattern }: FtsQuery): string => {
+  const whole = text.normalize("NFD");
+  const hit = whole.search(pattern);
+  if (hit < 0) return text.slice(0, before + after).toWellFormed();
+  const from = Math.max(0, hit - before);
+  const passage = whole.slice(from, hit + after).replaceAll(pattern, "»$&«");
+  const left = from > 0 ? "…" : "";
+  return `${left}${passage}${hit + after < whole.length ? "…" : ""}`.normalize("NFC").toWellFormed();
 };
