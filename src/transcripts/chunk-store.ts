@@ -1,5 +1,5 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import type { Sql } from "./index-rows.ts";
+import type { Sql } from "./sqlite-file.ts";
 
 type Row = { begin: number; bytes: Uint8Array };
 

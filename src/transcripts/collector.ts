@@ -28,9 +28,12 @@ const clockGrain = 50;
 /** How long changes are gathered before they are collected, ms. */
 const gatherMs = 200;
 
-/** Each so many polls look at every file; the others at directories whose time has changed, and at files of this age, ms. */
+/**
+ * Each so many polls look at every file; the others at directories whose time has changed, and at so many files that changed
+ * last.
+ */
 const pollsPerFullLook = 60;
-const recentMs = 3_600_000;
+const mostRecent = 100;
 
 /** How much of the files has been read, and how much there is. */
 export type Progress = { collected_bytes: number; total_bytes: number };
@@ -51,10 +54,15 @@ export const createCollector = (options: Options) => {
   const known = new Map<string, FileState>();
   /** Files that have to be looked at again. */
   const unsettled = new Set<string>();
+  /** Files that were collected last. */
+  const recent = new Set<string>();
   let progress: Progress = { collected_bytes: 0, total_bytes: 0 };
 
   const collectFile = async (file: Found, stored: Source | undefined, { signal, tally }: Look) => {
     const begin = stored?.collected ?? 0;
+    recent.delete(file.path);
+    recent.add(file.path);
+    for (const path of recent) if (recent.size > mostRecent) recent.delete(path);
     const isSettled = now().getTime() - file.modified >= clockGrain;
     const end = await storeNew(corpus, {
       file,
@@ -100,11 +108,7 @@ export const createCollector = (options: Options) => {
 
   /** Looks at these paths, and at a poll at the directories that have changed. */
   const lookAt = async (paths: readonly string[], { isPoll, look }: { isPoll: boolean; look: Look }) => {
-    const since = now().getTime() - recentMs;
-    const recent = isPoll
-      ? [...known.keys()].filter((path) => (known.get(path)?.modified ?? 0) >= since)
-      : [];
-    const { found } = await discovery.at([...paths, ...unsettled, ...recent]);
+    const { found } = await discovery.at([...paths, ...unsettled, ...(isPoll ? recent : [])]);
     if (isPoll) found.push(...(await discovery.changed()).found);
     unsettled.clear();
     for (const file of found) {

@@ -3,10 +3,10 @@ import { maskSecrets } from "../lib/secret-shapes.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import { follows, type Chunk, type Corpus, type Source } from "./corpus.ts";
 import { learn, noFacts } from "./facts.ts";
-import { toSourceRow, type Sql, type SourceRow, type StoredSource } from "./index-rows.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import { objectOf, parsed, textOf, timeOf } from "./json.ts";
-import { refreshSession } from "./session-row.ts";
+import { refreshSession, toSourceRow, type SourceRow, type StoredSource } from "./session-row.ts";
+import type { Sql } from "./sqlite-file.ts";
 import { readLine } from "./read-line.ts";
 import { isShown, searchedText } from "./transcript-line.ts";
 

@@ -3,7 +3,7 @@ import { ServiceError } from "../contract/errors.ts";
 import { entryTypes, type EntryType } from "../contract/transcript-entry.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
-import type { Sql } from "./index-rows.ts";
+import type { Sql } from "./sqlite-file.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import { objectOf, parsed, textOf } from "./json.ts";
 import type { Library, SearchQuestion } from "./library.ts";
@@ -72,7 +72,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     return Math.max(0, (found?.shown ?? 0) - 1);
   };
 
-  return (question) => {
+  return (question, mask = (text) => text) => {
     const fts = toFtsQuery(question.query);
     const query = fts.match;
     const read = chunkStore.reader();
@@ -113,7 +113,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
           session_id: session,
           project_path: project,
           entry_type,
-          content_preview: previewOf(question.mask(searchedText(line)), fts),
+          content_preview: previewOf(mask(searchedText(line)), fts),
           timestamp,
           uuid,
           position: positionOf(row),

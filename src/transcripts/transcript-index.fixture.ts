@@ -87,6 +87,5 @@ export const question = (query: string, rest: Partial<SearchQuestion> = {}): Sea
   role: "",
   cursor: "",
   exclude: [],
-  mask: (text) => text,
   ...rest,
 });

@@ -1,7 +1,7 @@
 import type { Log } from "../lib/log.ts";
 import { createChunkStore } from "./chunk-store.ts";
 import { createDocuments } from "./documents.ts";
-import { createSql } from "./index-rows.ts";
+import { createSql } from "./sqlite-file.ts";
 import { openDatabase } from "./index-schema.ts";
 import { createIndexWriter, type IndexWriter } from "./index-writer.ts";
 import type { Library } from "./library.ts";

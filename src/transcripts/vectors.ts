@@ -1,5 +1,4 @@
-import { createSql } from "./index-rows.ts";
-import { openFile } from "./index-schema.ts";
+import { createSql, openFile } from "./sqlite-file.ts";
 
 /** A part of a session that has one vector. `position`: of its first entry; `digest`: of its text. */
 export type Passage = { position: number; timestamp: string | null; digest: string; vector: Float32Array };
