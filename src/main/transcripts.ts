@@ -10,7 +10,6 @@ import { pause } from "../lib/wait.ts";
 import type { Locks } from "../store/locks.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
 import { createCollector, type Collector } from "../transcripts/collector.ts";
-import type { Corpus } from "../transcripts/corpus.ts";
 import { machineId } from "./machine-id.ts";
 import { openSharedCorpus } from "../transcripts/shared-corpus.ts";
 import { openTranscriptIndex, type TranscriptIndex } from "../transcripts/transcript-index.ts";
@@ -31,16 +30,18 @@ export type Transcripts = {
 export const openTranscripts = (settings: BridgeSettings, log: Log): Promise<Transcripts> =>
   settings.kvUrl === null ? openOwn(settings, log) : openShared({ ...settings, kvUrl: settings.kvUrl }, log);
 
-const collectorOf = (
-  { agentHomes: homes, codexHome, retentionDays }: BridgeSettings,
-  rest: { corpus: Corpus; log: Log; machine?: string },
-) => createCollector({ homes, codexHome, now: () => new Date(), retentionDays, ...rest });
+const filesOf = ({ agentHomes: homes, codexHome, retentionDays }: BridgeSettings) => ({
+  homes,
+  codexHome,
+  retentionDays,
+  now: () => new Date(),
+});
 
 /** The index is the store. */
 const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts> => {
   const path = join(settings.directory, "transcripts.db");
   const index = openTranscriptIndex({ path, log });
-  const { collect, progress, run } = collectorOf(settings, { corpus: index, log });
+  const { collect, progress, run } = createCollector({ ...filesOf(settings), corpus: index, log });
   const keepUpToDate = (signal: AbortSignal) => run({ pollInterval: settings.pollInterval, signal });
   return { index, path, collect, progress, keepUpToDate, close: async () => index.close() };
 };
@@ -63,7 +64,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
   const path = join(settings.directory, `shared-${digest}.db`);
   const index = openTranscriptIndex({ path, log });
   const corpus = openSharedCorpus({ kv, notifier, locks, index, log });
-  const { collect, progress, run } = collectorOf(settings, { corpus, log, machine });
+  const { collect, progress, run } = createCollector({ ...filesOf(settings), corpus, log, machine });
   const compact = async (signal: AbortSignal): Promise<void> => {
     for (await pause(compactEveryMs, signal); !signal.aborted; await pause(compactEveryMs, signal))
       await corpus
@@ -91,20 +92,14 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
   };
 };
 
-/** How long a candidate waits before it asks again to be the collector, ms. */
-const candidacyMs = 2000;
-
 /** Runs `work` while this instance has the lock, of all that share the locks at most one. */
 const whileElected = async (
   { locks, name, signal }: { locks: Locks; name: string; signal: AbortSignal },
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<void> => {
-  while (!signal.aborted) {
+  for (; !signal.aborted; await pause(candidacyMs, signal)) {
     const lock = await locks.take(name).catch(() => null);
-    if (lock === null) {
-      await pause(candidacyMs, signal);
-      continue;
-    }
+    if (lock === null) continue;
     try {
       await work(AbortSignal.any([signal, lock.lost]));
     } finally {
@@ -112,3 +107,6 @@ const whileElected = async (
     }
   }
 };
+
+/** How long a candidate waits before it asks again to be the collector, ms. */
+const candidacyMs = 2000;

@@ -250,23 +250,23 @@ const nothingCollected = {
 type Tally = ReturnType<typeof createTally>;
 
 const createTally = () => {
-  const sessions = new Set<string>();
-  const documents = { plan: new Set<string>(), memory: new Set<string>() };
-  let entries = 0;
-  let prompts = 0;
+  const [sessions, plans, memory] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  let [entries, prompts] = [0, 0];
   return {
     add: ({ id, kind, session_id }: Source, bytes: Uint8Array): void => {
-      if (kind === "plan" || kind === "memory") return void documents[kind].add(id);
-      if (kind === "origins") return;
-      if (kind === "history") return void (prompts += countLines(bytes));
-      sessions.add(session_id);
-      entries += countLines(bytes);
+      if (kind === "plan") plans.add(id);
+      else if (kind === "memory") memory.add(id);
+      else if (kind === "history") prompts += countLines(bytes);
+      else if (kind !== "origins") {
+        sessions.add(session_id);
+        entries += countLines(bytes);
+      }
     },
     counts: () => ({
       sessions_updated: sessions.size,
       entries_added: entries,
-      memory_files_indexed: documents.memory.size,
-      plans_indexed: documents.plan.size,
+      memory_files_indexed: memory.size,
+      plans_indexed: plans.size,
       history_entries_added: prompts,
     }),
   };

@@ -69,7 +69,7 @@ const patternOf = (text: string, term: string): string => {
       .normalize("NFD")
       .replaceAll(/\p{M}/gu, "")
       .match(/[\p{L}\p{N}\p{Co}]+/gu) ?? [];
-  const letters = words.map((word) => [...word].map((letter) => `${letter}\\p{M}*`).join(""));
+  const letters = words.map((word) => word.replaceAll(/./gsu, "$&\\p{M}*"));
   const end = term.endsWith("*") ? "" : "(?![\\p{L}\\p{N}])";
   return `(?<![\\p{L}\\p{N}])${letters.join("[^\\p{L}\\p{N}]+")}${end}`;
 };

@@ -64,7 +64,10 @@ export const createSemanticSearch =
       const path = projects.get(session_id);
       if (path === undefined) continue;
       const scored = passages.map(({ position: chunk_idx, timestamp, vector }) => ({
-        ...{ session_id, chunk_idx, project: path, timestamp },
+        session_id,
+        chunk_idx,
+        project: path,
+        timestamp,
         score: product(asked, vector),
       }));
       near.push(...scored.toSorted(byScore).slice(0, 1));
@@ -125,10 +128,9 @@ const makeVectors = async (session: Session, { masked, embed, vectors, signal }:
   vectors.replace(id, {
     model: embed.model,
     revision: revisionOf(session),
-    passages: passages.map(({ text: _, ...passage }): Passage => ({
-      ...passage,
-      vector: known.get(passage.digest) ?? new Float32Array(),
-    })),
+    passages: passages.map(({ position, timestamp, digest }): Passage => {
+      return { position, timestamp, digest, vector: known.get(digest) ?? new Float32Array() };
+    }),
   });
 };
 
