@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFile, mkdir, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -47,6 +47,7 @@ test("of many files only the one that has changed is looked up", async () => {
   const corpus = createMemoryCorpus();
   await mkdir(join(home, "projects/-p"), { recursive: true });
   await writeFile(join(home, "projects/-p/s.jsonl"), "one\n");
+  await utimes(join(home, "projects/-p/s.jsonl"), 1, 1);
   const stop = new AbortController();
   const looks: string[] = [];
   const { source } = corpus;
