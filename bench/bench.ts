@@ -17,6 +17,7 @@ import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
 import { printFigures, type Figure } from "./statistics.ts";
 import { transcripts } from "./transcripts.ts";
+import { transcriptsIdle } from "./transcripts-idle.ts";
 import { usage } from "./usage.ts";
 import { submissions } from "./submissions.ts";
 
@@ -35,6 +36,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   scale,
   usage,
   transcripts,
+  "transcripts-idle": transcriptsIdle,
   page,
   chat: chatFirstWord,
   "chat-deltas": chatDeltas,

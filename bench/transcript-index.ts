@@ -50,7 +50,6 @@ const search = await p95(
         role: "",
         cursor: "",
         exclude: [],
-        mask: (text) => text,
       }),
   ),
 );

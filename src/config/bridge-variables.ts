@@ -52,7 +52,8 @@ const collectionVariables = {
     meaning: "Directory of the service's own files: the index",
   }),
   pollInterval: variable("BRIDGE_POLL_INTERVAL", integer(1, 86_400), "60", {
-    meaning: "Seconds between two looks at all files; changes are usually noticed at once",
+    meaning:
+      "Seconds between two looks for changes that were not noticed at once: at directories that have changed, each sixtieth at all files",
   }),
   retentionDays: variable("BRIDGE_RETENTION_DAYS", integer(0, 36_500), "0", {
     meaning: "Days after its last update that a session is forgotten whose file is deleted; 0: never",

@@ -6,13 +6,12 @@ import type { Collected } from "../contract/transcript.ts";
 import { connectKv } from "../kv/connect.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import type { Log } from "../lib/log.ts";
+import { pause } from "../lib/wait.ts";
+import type { Locks } from "../store/locks.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
 import { createCollector, type Collector } from "../transcripts/collector.ts";
-import type { Corpus } from "../transcripts/corpus.ts";
-import { catchUp, followCorpus } from "../transcripts/follow-corpus.ts";
 import { machineId } from "./machine-id.ts";
-import { openRedisCorpus } from "../transcripts/redis-corpus.ts";
-import { runCollector, whileElected } from "../transcripts/run-collector.ts";
+import { openSharedCorpus } from "../transcripts/shared-corpus.ts";
 import { openTranscriptIndex, type TranscriptIndex } from "../transcripts/transcript-index.ts";
 
 export type Transcripts = {
@@ -31,57 +30,57 @@ export type Transcripts = {
 export const openTranscripts = (settings: BridgeSettings, log: Log): Promise<Transcripts> =>
   settings.kvUrl === null ? openOwn(settings, log) : openShared({ ...settings, kvUrl: settings.kvUrl }, log);
 
-const collectorOf = (
-  { agentHomes: homes, codexHome, retentionDays }: BridgeSettings,
-  rest: { corpus: Corpus; log: Log; machine?: string },
-) => createCollector({ homes, codexHome, now: () => new Date(), retentionDays, ...rest });
+const filesOf = ({ agentHomes: homes, codexHome, retentionDays }: BridgeSettings) => ({
+  homes,
+  codexHome,
+  retentionDays,
+  now: () => new Date(),
+});
 
 /** The index is the store. */
 const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts> => {
   const path = join(settings.directory, "transcripts.db");
   const index = openTranscriptIndex({ path, log });
-  const collector = collectorOf(settings, { corpus: index, log });
-  const { pollInterval } = settings;
-  return {
-    index,
-    path,
-    collect: collector.collect,
-    progress: collector.progress,
-    keepUpToDate: (signal) => runCollector({ collector, pollInterval, log, signal }),
-    close: async () => index.close(),
-  };
+  const { collect, progress, run } = createCollector({ ...filesOf(settings), corpus: index, log });
+  const keepUpToDate = (signal: AbortSignal) => run({ pollInterval: settings.pollInterval, signal });
+  return { index, path, collect, progress, keepUpToDate, close: async () => index.close() };
 };
 
 /** How long after its end another instance collects in place of this one, seconds. */
 const leaseSeconds = 10;
 
-/** Of the instances of a machine one collects into the key-value store; each has an index of its own of what is there. */
+/** Time between two removals of what nobody needs any more from the key-value store, ms. */
+const compactEveryMs = 6 * 3_600_000;
+
+/** One instance of a machine collects into the key-value store; each has an index of its own of what is there. */
 const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log): Promise<Transcripts> => {
   const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, pollInterval } = settings;
   const machine = settings.machine ?? machineId(settings.directory);
   const kv = await connectKv({ url, optionsFile, prefix, log });
   const notifier = createRedisNotifier({ kv, log });
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName: hostname(), epoch: randomUUID() } });
-  const corpus = openRedisCorpus({ kv, notifier });
   // An index of its own for each store: a store that has lost sources gets them back from it.
   const digest = createHash("sha256").update(`${prefix} ${url}`).digest("hex").slice(0, 12);
   const path = join(settings.directory, `shared-${digest}.db`);
   const index = openTranscriptIndex({ path, log });
-  const collector = collectorOf(settings, { corpus, log, machine });
+  const corpus = openSharedCorpus({ kv, notifier, locks, index, log });
+  const { collect, progress, run } = createCollector({ ...filesOf(settings), corpus, log, machine });
+  const compact = async (signal: AbortSignal): Promise<void> => {
+    for (await pause(compactEveryMs, signal); !signal.aborted; await pause(compactEveryMs, signal))
+      await corpus
+        .compact(signal)
+        .catch((err: unknown) => log.warn({ err }, "the shared transcripts keep what is old"));
+  };
   return {
     index,
     path,
-    collect: async (signal) => {
-      const collected = await collector.collect(signal);
-      await catchUp(corpus, index, { position: null, signal });
-      return collected;
-    },
-    progress: collector.progress,
+    collect,
+    progress,
     keepUpToDate: (signal) =>
       Promise.all([
-        followCorpus(corpus, index, { signal, log }),
+        corpus.follow(signal),
         whileElected({ locks, name: `transcripts:${machine}`, signal }, (elected) =>
-          runCollector({ collector, pollInterval, log, signal: elected }),
+          Promise.all([run({ pollInterval, signal: elected }), compact(elected)]),
         ),
       ]),
     close: async () => {
@@ -92,3 +91,22 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
     },
   };
 };
+
+/** Runs `work` while this instance has the lock, of all that share the locks at most one. */
+const whileElected = async (
+  { locks, name, signal }: { locks: Locks; name: string; signal: AbortSignal },
+  work: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> => {
+  for (; !signal.aborted; await pause(candidacyMs, signal)) {
+    const lock = await locks.take(name).catch(() => null);
+    if (lock === null) continue;
+    try {
+      await work(AbortSignal.any([signal, lock.lost]));
+    } finally {
+      await lock.release();
+    }
+  }
+};
+
+/** How long a candidate waits before it asks again to be the collector, ms. */
+const candidacyMs = 2000;

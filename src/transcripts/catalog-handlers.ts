@@ -2,7 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { TranscriptOperations } from "../contract/transcript.ts";
 import { cutText, fitting, jsonBytes, textWithin } from "./answer-size.ts";
-import { instantOf } from "./instant.ts";
+import { instantOf } from "./json.ts";
 import type { Library } from "./library.ts";
 import { readOn } from "./session-handlers.ts";
 

@@ -1,36 +1,16 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import type { Sql } from "./index-rows.ts";
+import type { Sql } from "./sqlite-file.ts";
 
-type Row = { number: number; begin: number; length: number; bytes: Uint8Array };
+type Row = { begin: number; bytes: Uint8Array };
 
-/**
- * Bytes that are compressed together, unless a line is longer: reading one line costs the decompression of so much, and
- * what a session writes line by line is gathered up to it.
- */
+/** Bytes that are compressed together, unless a line is longer: reading one line costs the decompression of so much. */
 const longest = 128 * 1024;
 
 /** The bytes of sources, compressed. */
 export const createChunkStore = (sql: Sql) => {
   const unpacked = (bytes: Uint8Array): Buffer => sql.attempt(() => zstdDecompressSync(bytes));
-  const latest = (source: number, from: number): Row | undefined =>
-    sql.first<Row>(
-      "SELECT number, begin, length, bytes FROM chunks WHERE source = ? AND begin <= ? ORDER BY begin DESC LIMIT 1",
-      source,
-      from,
-    );
   return {
     append: (source: number, begin: number, bytes: Buffer): void => {
-      const before = latest(source, begin);
-      if (before !== undefined && before.length + bytes.length <= longest) {
-        const whole = Buffer.concat([unpacked(before.bytes), bytes]);
-        sql.run(
-          "UPDATE chunks SET length = ?, bytes = ? WHERE number = ?",
-          whole.length,
-          packed(whole),
-          before.number,
-        );
-        return;
-      }
       for (const { from, piece } of piecesOf(bytes))
         sql.run(
           "INSERT INTO chunks (source, begin, length, bytes) VALUES (?, ?, ?, ?)",
@@ -41,17 +21,15 @@ export const createChunkStore = (sql: Sql) => {
         );
     },
     remove: (source: number): void => void sql.run("DELETE FROM chunks WHERE source = ?", source),
-    /** Everything of a source, chunk by chunk. */
-    chunks: function* (source: number): Generator<Buffer> {
-      const numbers = sql.all<{ number: number }>(
-        "SELECT number FROM chunks WHERE source = ? ORDER BY begin",
+    /** What a source has from a place on, chunk by chunk. */
+    chunks: function* (source: number, from = 0): Generator<Buffer> {
+      const rows = sql.all<{ number: number }>(
+        "SELECT number FROM chunks WHERE source = ? AND begin >= ? ORDER BY begin",
         source,
+        from,
       );
-      for (const { number } of numbers) {
-        const row = sql.first<Row>(
-          "SELECT number, begin, length, bytes FROM chunks WHERE number = ?",
-          number,
-        );
+      for (const { number } of rows) {
+        const row = sql.first<Row>("SELECT begin, bytes FROM chunks WHERE number = ?", number);
         if (row !== undefined) yield unpacked(row.bytes);
       }
     },
@@ -64,7 +42,11 @@ export const createChunkStore = (sql: Sql) => {
           begin >= current.begin &&
           begin < current.begin + current.bytes.length;
         if (!holds) {
-          const row = latest(source, begin);
+          const row = sql.first<Row>(
+            "SELECT begin, bytes FROM chunks WHERE source = ? AND begin <= ? ORDER BY begin DESC LIMIT 1",
+            source,
+            begin,
+          );
           current = row === undefined ? null : { source, begin: row.begin, bytes: unpacked(row.bytes) };
         }
         return current === null

@@ -10,7 +10,7 @@ export const readCodex = (record: Json): Line | null => {
     case "turn_context":
       return { ...common, facts: contextOf(payload) };
     case "response_item":
-      return readItem(payload, { ...common, log: "item" });
+      return readItem(payload, common);
     case "event_msg":
       return readEvent(payload, common);
     case "compacted":
@@ -32,29 +32,19 @@ const contextOf = (payload: Json): LineFacts => {
 /** What Codex writes in a person's name. */
 const markup = /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|permissions)|# AGENTS\.md)/;
 
-const said = (type: "user" | "assistant", content: string, common: Line): Line => {
-  const isPrompt = type === "user" && content !== "" && !markup.test(content);
-  return { ...common, type: type === "user" && !isPrompt ? "system" : type, content, isPrompt };
-};
-
-const thought = (text: string, common: Line): Line => ({
-  ...common,
-  type: "assistant",
-  thinking: text,
-  more: text,
-});
-
 const readItem = (payload: Json, common: Line): Line => {
   const type = textOf(payload["type"]);
   if (type === "message") {
     const content = blockText(payload["content"]);
-    const role = payload["role"];
-    return role === "user" || role === "assistant"
-      ? said(role, content, common)
-      : { ...common, type: "system", more: content };
+    if (payload["role"] === "assistant") return { ...common, type: "assistant", content };
+    if (payload["role"] !== "user") return { ...common, type: "system", more: content };
+    const isPrompt = content !== "" && !markup.test(content);
+    return { ...common, type: isPrompt ? "user" : "system", content, isPrompt };
   }
-  if (type === "reasoning")
-    return thought(blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]), common);
+  if (type === "reasoning") {
+    const thinking = blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]);
+    return { ...common, type: "assistant", thinking, more: thinking };
+  }
   if (type.endsWith("_output")) return readOutput(payload, common);
   return type.endsWith("_call")
     ? readCall(type, payload, common)
@@ -70,7 +60,7 @@ const readCall = (type: string, payload: Json, common: Line): Line => {
     name,
     input: typeof given === "string" && Object.keys(input).length === 0 ? { input: given } : input,
   };
-  return { ...common, type: "assistant", calls: [call], more: `${name}\n${textsIn(call.input)}`, log: null };
+  return { ...common, type: "assistant", calls: [call], more: `${name}\n${textsIn(call.input)}` };
 };
 
 /** The output is text, or JSON with the text and the exit code. */
@@ -84,28 +74,16 @@ const readOutput = (payload: Json, common: Line): Line => {
     type: "system",
     results: [{ id: textOf(payload["call_id"]), text, isError }],
     more: text,
-    log: null,
   };
 };
 
+/** What is said and thought stands in the response items, too. */
 const readEvent = (payload: Json, common: Line): Line => {
-  const event: Line = { ...common, log: "event" };
-  switch (payload["type"]) {
-    case "user_message":
-      return said("user", textOf(payload["message"]), event);
-    case "agent_message":
-      return said("assistant", textOf(payload["message"]), event);
-    case "agent_reasoning":
-      return thought(textOf(payload["text"]), event);
-    case "error":
-    case "stream_error":
-      return { ...common, type: "system", content: textOf(payload["message"]), isError: true };
-    case "token_count": {
-      const total = objectOf(objectOf(payload["info"])["total_token_usage"])["total_tokens"];
-      return typeof total === "number" ? { ...common, facts: { totalTokens: total } } : common;
-    }
-    default:
-      // Begins and ends of what the response items tell.
-      return common;
-  }
+  const type = textOf(payload["type"]);
+  if (type === "error" || type === "stream_error")
+    return { ...common, type: "system", content: textOf(payload["message"]), isError: true };
+  const total = objectOf(objectOf(payload["info"])["total_token_usage"])["total_tokens"];
+  return type === "token_count" && typeof total === "number"
+    ? { ...common, facts: { totalTokens: total } }
+    : common;
 };

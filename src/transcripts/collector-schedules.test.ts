@@ -15,17 +15,17 @@ import { openKv } from "../../test/kv.ts";
 import { startRedis } from "../../test/redis.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import type { Corpus } from "./corpus.ts";
-import { catchUp } from "./follow-corpus.ts";
-import { openRedisCorpus } from "./redis-corpus.ts";
+import { openSharedCorpus } from "./shared-corpus.ts";
 import { quiet } from "./transcript-index.fixture.ts";
 import { openTranscriptIndex, type TranscriptIndex } from "./transcript-index.ts";
 
 /** Writes to both, which must accept and refuse alike. */
 const inBoth = (one: MemoryCorpus, other: Corpus): MemoryCorpus => ({
   ...one,
-  put: async (source, chunks) => {
-    const answers = [await one.put(source, chunks), await other.put(source, chunks)];
+  put: async (source, chunk) => {
+    const answers = [await one.put(source, chunk), await other.put(source, chunk)];
     expect(answers[1]).toBe(answers[0]);
     return answers[0] ?? false;
   },
@@ -76,7 +76,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 type Store = {
   corpus: Corpus;
   /** What a reader of the store has. */
-  read: () => Promise<Corpus>;
+  read: () => Promise<TranscriptIndex>;
   /** The store loses everything; its readers give it back. */
   lose: () => Promise<void>;
 };
@@ -120,9 +120,7 @@ const afterAnySchedule = async (open: (index: TranscriptIndex) => Promise<Store>
       const reader = await store.read();
       expect(await reader.sources()).toEqual(await home.corpus.sources());
       for (const source of (await home.corpus.sources()).values())
-        expect(
-          Buffer.concat((await Array.fromAsync(reader.chunksFrom(source, 0))).map(({ bytes }) => bytes)),
-        ).toEqual(home.corpus.bytesOf(source.id));
+        expect(Buffer.concat([...reader.chunks(source.id, 0)])).toEqual(home.corpus.bytesOf(source.id));
       index.close();
     }),
     { numRuns },
@@ -142,9 +140,10 @@ test("so does a reader of a store that several share, and that may lose what it 
     const kv = await openKv(url);
     const notifier = createRedisNotifier({ kv, log: quiet });
     afterFile(() => notifier.close());
-    const corpus = openRedisCorpus({ kv, notifier });
+    await kv.ask((client) => client.flushall());
+    const corpus = openSharedCorpus({ kv, notifier, locks: createLocalLocks(), index, log: quiet });
     const read = async () => {
-      await catchUp(corpus, index, { position: null, signal: never });
+      await corpus.catchUp(never);
       return index;
     };
     const lose = async () => {

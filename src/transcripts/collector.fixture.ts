@@ -13,24 +13,17 @@ export const createMemoryCorpus = (): MemoryCorpus => {
   const stored = new Map<string, { source: Source; bytes: Buffer }>();
   return {
     sources: async () => new Map(Array.from(stored, ([id, { source }]) => [id, source])),
-    put: async (source: Source, chunks: readonly Chunk[]) => {
+    source: async (id) => stored.get(id)?.source,
+    put: async (source: Source, chunk?: Chunk) => {
       const before = stored.get(source.id);
       if (before !== undefined && source.generation < before.source.generation) return false;
       const kept = before?.source.generation === source.generation ? before.bytes : Buffer.alloc(0);
-      let end = kept.length;
-      for (const { from, bytes } of chunks) {
-        if (from !== end) return false;
-        end += bytes.length;
-      }
-      if (end !== source.collected) return false;
-      stored.set(source.id, { source, bytes: Buffer.concat([kept, ...chunks.map(({ bytes }) => bytes)]) });
+      const bytes = Buffer.concat([kept, chunk?.bytes ?? Buffer.alloc(0)]);
+      if ((chunk?.from ?? kept.length) !== kept.length || bytes.length !== source.collected) return false;
+      stored.set(source.id, { source, bytes });
       return true;
     },
     remove: async (ids) => ids.forEach((id) => stored.delete(id)),
-    chunksFrom: async function* ({ id, generation }, from) {
-      const bytes = stored.get(id)?.bytes.subarray(from) ?? [];
-      if (bytes.length > 0) yield { source_id: id, generation, from, bytes: Buffer.from(bytes) };
-    },
     bytesOf: (id) => stored.get(id)?.bytes ?? Buffer.alloc(0),
   };
 };

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cp, link, mkdir, open, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { cp, mkdir, open, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { peakOf } from "../../test/peak-memory.ts";
@@ -103,36 +103,36 @@ test("nothing counts as deleted in a home that is not there", async () => {
   await rename(`${home}-away`, home);
 });
 
-test("a renamed file stays the same source", async () => {
+test("a moved file is a new source of the same session, and what moved away stays", async () => {
   const { home, write, append, collect, source, text, corpus } = await openHome();
   await write("projects/-p/s.jsonl", "one\n");
+  await write("projects/-q/other.jsonl", "{}\n");
   await collect();
-  const { id } = (await source("projects/-p/s.jsonl"))!;
-  await rename(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/t.jsonl"));
-  await append("projects/-p/t.jsonl", "two\n");
-  expect(await collect()).toMatchObject({ entries_added: 1 });
-  expect(await source("projects/-p/t.jsonl")).toMatchObject({ id, session_id: "t", name: "t" });
+  await rename(join(home, "projects/-p/s.jsonl"), join(home, "projects/-q/s.jsonl"));
+  await append("projects/-q/s.jsonl", "two\n");
+  expect(await collect()).toMatchObject({ entries_added: 2 });
+  expect(await source("projects/-p/s.jsonl")).toMatchObject({ session_id: "s", deleted: true });
+  expect(await source("projects/-q/s.jsonl")).toMatchObject({ session_id: "s", deleted: false });
   await write("projects/-p/s.jsonl", "a new one\n");
   await collect();
-  expect((await corpus.sources()).size).toBe(2);
+  expect((await corpus.sources()).size).toBe(3);
   expect(await text("projects/-p/s.jsonl")).toBe("a new one\n");
-  expect(await text("projects/-p/t.jsonl")).toBe("one\ntwo\n");
+  expect(await text("projects/-q/s.jsonl")).toBe("one\ntwo\n");
 });
 
-test("a file with several names counts once, and links out of the home are not followed", async () => {
+test("links are named and not followed", async () => {
   const { home, write, collect, corpus, warnings } = await openHome();
   const outside = await temporaryDirectory();
   await writeFile(join(outside, "secret.jsonl"), "{}\n");
   await write("projects/-p/s.jsonl", "one\n");
-  await link(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/hard.jsonl"));
   await symlink(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/a.jsonl"));
   await symlink(join(home, "projects"), join(home, "projects/-p/loop"));
   await symlink(join(outside, "secret.jsonl"), join(home, "projects/-p/secret.jsonl"));
   await symlink(outside, join(home, "projects/out"));
   for (let n = 0; n < 2; n += 1) await collect();
   expect((await corpus.sources()).size).toBe(1);
-  expect(warnings).toHaveLength(2);
-  expect(warnings[0]).toContain("outside of the home");
+  expect(warnings).toHaveLength(4);
+  expect(warnings[0]).toContain("it is a link, which is not followed");
 });
 
 test("a directory and a pipe with the name of a transcript do not keep the others", async () => {
@@ -169,9 +169,9 @@ test("a line of 100 MB is collected in bounded memory", async () => {
   await file.close();
   const sizes: number[] = [];
   const put = corpus.put;
-  corpus.put = async (source, chunks) => {
-    sizes.push(...chunks.map(({ bytes }) => bytes.length));
-    return put(source, []).then(() => true);
+  corpus.put = async (source, chunk) => {
+    sizes.push(chunk?.bytes.length ?? 0);
+    return put(source).then(() => true);
   };
   const { grown } = await peakOf(collect());
   expect(sizes).toEqual([100 * 1024 * 1024 + 1, 4]);

@@ -1,11 +1,12 @@
 import type { Collected } from "../contract/transcript.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import type { Log } from "../lib/log.ts";
+import { createNotifier } from "../lib/notifier.ts";
+import { pause } from "../lib/wait.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import type { Corpus, Source } from "./corpus.ts";
-import { codeOf, discover, isBelow, sessionIn, sourceId, type Found, type Root } from "./discovery.ts";
-import { holds, isUnchanged, readNew } from "./file-reader.ts";
-import { matchFiles } from "./match-files.ts";
+import { codeOf, createDiscovery, isBelow, type FileState, type Found, type Root } from "./discovery.ts";
+import { isUnchanged, readNew } from "./file-reader.ts";
 
 type Options = {
   /** Directories of Claude Code. */
@@ -18,161 +19,225 @@ type Options = {
   now: () => Date;
   /** 0: sources whose file is deleted stay for ever. */
   retentionDays?: number;
+  mostWatched?: number;
 };
-
-/** How often a file is read again because another collector was faster. */
-const attempts = 5;
 
 /** A file that changed so shortly before it was read may change again without a new time, ms. */
 const clockGrain = 50;
+
+/** How long changes are gathered before they are collected, ms. */
+const gatherMs = 200;
+
+/**
+ * Each so many polls look at every file; the others at directories whose time has changed, and at so many files that changed
+ * last.
+ */
+const pollsPerFullLook = 60;
+const mostRecent = 100;
 
 /** How much of the files has been read, and how much there is. */
 export type Progress = { collected_bytes: number; total_bytes: number };
 
 /** Brings a corpus up to date with the files of the agents. */
 export const createCollector = (options: Options) => {
-  const { homes, codexHome, machine = "", corpus, log, now, retentionDays = 0 } = options;
-  const warnings = createWarnOnce();
-  const mutex = createKeyedMutex();
-  const unsettled = new Set<string>();
-  let directories: readonly string[] = [];
-  let progress: Progress = { collected_bytes: 0, total_bytes: 0 };
-  const advance = (bytes: number): void => {
-    progress.collected_bytes = Math.min(progress.collected_bytes + bytes, progress.total_bytes);
-  };
-  const roots: Root[] = [
+  const { homes, codexHome, machine = "", corpus, log, now, retentionDays = 0, mostWatched = 4096 } = options;
+  const roots = [
     ...homes.map((path): Root => ({ path, format: "claude", machine })),
-    { path: codexHome, format: "codex", machine },
+    { path: codexHome, format: "codex", machine } as const,
   ];
-
-  const isOwn = (source: Source): boolean => source.machine === machine;
-
+  const warnings = createWarnOnce();
   const refuse = (path: string, why: string): void =>
     warnings.once(path, () => log.warn({ path }, `not collected: ${why}`));
+  const discovery = createDiscovery({ roots, mostWatched, refuse });
+  const mutex = createKeyedMutex();
+  /** Files as they were when they were collected. */
+  const known = new Map<string, FileState>();
+  /** Files that have to be looked at again. */
+  const unsettled = new Set<string>();
+  /** Files that were collected last. */
+  const recent = new Set<string>();
+  let progress: Progress = { collected_bytes: 0, total_bytes: 0 };
 
-  /** Stores what is new in a file. @throws Error of the corpus */
-  const collectFile = async (source: Source, tally: Tally, signal: AbortSignal): Promise<void> => {
-    let current = source;
-    for (let attempt = 1; attempt <= attempts; attempt += 1) {
-      const outcome = await storeNew(current, tally, signal);
-      if (outcome === "done") return;
-      current = (await corpus.sources()).get(source.id) ?? { ...source, ...nothingCollected };
-    }
-    unsettled.add(source.path);
+  const collectFile = async (file: Found, stored: Source | undefined, { signal, tally }: Look) => {
+    const begin = stored?.collected ?? 0;
+    recent.delete(file.path);
+    recent.add(file.path);
+    for (const path of recent) if (recent.size > mostRecent) recent.delete(path);
+    const isSettled = now().getTime() - file.modified >= clockGrain;
+    const end = await storeNew(corpus, {
+      file,
+      source: stored ?? { ...file, ...nothingCollected },
+      signal,
+      tally,
+    });
+    if (end === "stored" && isSettled) known.set(file.path, file);
+    else known.delete(file.path);
+    // A file that is gone is noticed at the next full look.
+    if (!known.has(file.path) && codeOf(end) !== "ENOENT") unsettled.add(file.path);
+    if (typeof end === "string") warnings.clear(file.path);
+    else if (end.code !== "ENOENT") refuse(file.path, `it cannot be read (${codeOf(end)})`);
+    progress.collected_bytes = Math.min(progress.collected_bytes + file.size - begin, progress.total_bytes);
   };
 
-  const storeNew = async (
-    source: Source,
-    tally: Tally,
-    signal: AbortSignal,
-  ): Promise<"done" | "overtaken"> => {
-    const isDocument = source.kind === "plan" || source.kind === "memory";
-    const pieces = readNew(source, isDocument);
-    let { session_id: session, generation } = source;
-    try {
-      for (;;) {
-        signal.throwIfAborted();
-        const piece = await pieces.next().catch((error: unknown) => {
-          // A file that is gone is noticed at the next look.
-          if (codeOf(error) !== "ENOENT") refuse(source.path, `it cannot be read (${codeOf(error)})`);
-          return null;
-        });
-        if (piece === null || piece.done === true) return "done";
-        const { chunk } = piece.value;
-        const isNew = piece.value.source.generation !== generation;
-        generation = piece.value.source.generation;
-        if (isNew && isToldByLines(source)) session = "";
-        if (source.kind === "subagent" && session === "" && chunk !== null) session = sessionIn(chunk.bytes);
-        const next = { ...piece.value.source, session_id: session };
-        if (!(await corpus.put(next, chunk === null ? [] : [chunk]))) return "overtaken";
-        warnings.clear(source.path);
-        if (now().getTime() - next.modified < clockGrain) unsettled.add(next.path);
-        if (chunk === null) continue;
-        advance(chunk.bytes.length);
-        tally.add(next, chunk.bytes);
-      }
-    } finally {
-      await pieces.return(undefined);
-    }
-  };
-
-  /** A renamed file stays the same source; what its path says changes. */
-  const moved = async (source: Source, file: Found): Promise<Source> => {
-    if (source.path === file.path) return source;
-    const { kind, path, project_encoded, session_id, name } = file;
-    const next = { ...source, kind, path, project_encoded, session_id, name };
-    // Only the lines tell the session: they are read anew.
-    if (isToldByLines(next)) return { ...next, fingerprint: "" };
-    await corpus.put(next, []);
-    return next;
-  };
-
-  const look = async (found: readonly Found[], unread: readonly string[], signal: AbortSignal) => {
-    const tally = createTally();
+  /** Looks at all files. */
+  const lookAtAll = async (look: Look): Promise<number> => {
+    const { found, unread } = await discovery.all();
+    const total = found.reduce((sum, { size }) => sum + size, 0);
+    progress = { collected_bytes: 0, total_bytes: total };
     const sources = await corpus.sources();
-    const below = roots.map(({ path }) => path);
-    const known = [...sources.values()].filter((source) => isOwn(source) && isBelow(source.path, below));
-    const recent = new Set(unsettled);
+    const again = new Set(unsettled);
     unsettled.clear();
-    const { pairs, fresh, gone } = await matchFiles(found, known, (path, source) =>
-      holds(path, source).catch(() => false),
-    );
-    // Those whose file is gone go first: another file may take their place.
-    for (const source of gone) {
-      signal.throwIfAborted();
-      if (!source.deleted && !isBelow(source.path, unread))
-        await corpus.put({ ...source, deleted: true }, []);
+    for (const file of found) {
+      const source = sources.get(file.id);
+      progress.collected_bytes = Math.min(progress.collected_bytes + (source?.collected ?? 0), total);
+      if (source !== undefined && isUnchanged(source, file) && !again.has(file.path))
+        known.set(file.path, file);
+      else await collectFile(file, source, look);
     }
-    for (const [source, file] of pairs) {
-      advance(source.collected);
-      if (source.path === file.path && isUnchanged(source, file) && !recent.has(file.path)) continue;
-      await collectFile(await moved(source, file), tally, signal);
+    const inSight = new Set(found.map(({ id }) => id));
+    const below = roots.map(({ path }) => path);
+    for (const source of sources.values()) {
+      if (source.machine !== machine || source.deleted || inSight.has(source.id)) continue;
+      look.signal.throwIfAborted();
+      if (isBelow(source.path, below) && !isBelow(source.path, unread))
+        await corpus.put({ ...source, deleted: true });
     }
-    for (const file of fresh) {
-      const id = sources.has(file.id) ? sourceId(file.id, file.file_id, String(now().getTime())) : file.id;
-      await collectFile({ ...file, id, ...nothingCollected }, tally, signal);
+    await forget();
+    return found.length;
+  };
+
+  /** Looks at these paths, and at a poll at the directories that have changed. */
+  const lookAt = async (paths: readonly string[], { isPoll, look }: { isPoll: boolean; look: Look }) => {
+    const { found } = await discovery.at([...paths, ...unsettled, ...(isPoll ? recent : [])]);
+    if (isPoll) found.push(...(await discovery.changed()).found);
+    unsettled.clear();
+    for (const file of found) {
+      const before = known.get(file.path);
+      if (before === undefined || !isUnchanged(before, file))
+        await collectFile(file, await corpus.source(file.id), look);
     }
-    return tally;
   };
 
   const forget = async (): Promise<void> => {
     if (retentionDays === 0) return;
     const before = now().getTime() - retentionDays * 86_400_000;
     const old = [...(await corpus.sources()).values()].filter(
-      (source) => isOwn(source) && source.deleted && source.modified < before,
+      (source) => source.machine === machine && source.deleted && source.modified < before,
     );
     if (old.length > 0) await corpus.remove(old.map(({ id }) => id));
   };
 
   const collect = async (signal: AbortSignal): Promise<Collected> => {
     const begin = performance.now();
-    const all = await discover(roots, refuse);
-    directories = all.directories;
-    progress = { collected_bytes: 0, total_bytes: all.found.reduce((sum, { size }) => sum + size, 0) };
-    const tally = await look(all.found, all.unread, signal);
-    await forget();
-    return {
-      files_scanned: all.found.length,
-      ...tally.counts(),
-      duration_ms: Math.round(performance.now() - begin),
-    };
+    const tally = createTally();
+    const files_scanned = await lookAtAll({ signal, tally });
+    return { files_scanned, ...tally.counts(), duration_ms: Math.round(performance.now() - begin) };
+  };
+
+  /**
+   * Collects what changes soon after it changes, and each `pollInterval` seconds what was not noticed, until the signal
+   * aborts.
+   */
+  const run = async ({
+    pollInterval,
+    signal,
+  }: {
+    pollInterval: number;
+    signal: AbortSignal;
+  }): Promise<void> => {
+    const { notify, waitFor } = createNotifier();
+    const changed = new Set<string>();
+    let polls = pollsPerFullLook;
+    let isPoll = true;
+    let isFailing = false;
+    discovery.watch((path) => {
+      changed.add(path);
+      notify("change");
+    });
+    const timer = setInterval(() => {
+      polls += 1;
+      isPoll = true;
+      notify("change");
+    }, pollInterval * 1000).unref();
+    try {
+      while (!signal.aborted) {
+        const woken = waitFor("change", signal);
+        const isFull: boolean = isPoll && (polls >= pollsPerFullLook || isFailing);
+        const look = { signal, tally: createTally() };
+        try {
+          const paths = [...changed];
+          changed.clear();
+          await mutex.runExclusive<unknown>("", () =>
+            isFull ? lookAtAll(look) : lookAt(paths, { isPoll, look }),
+          );
+          [isPoll, polls] = [false, isFull ? 0 : polls];
+          if (isFailing && isFull) log.info("transcripts are collected again");
+          isFailing &&= !isFull;
+          const left = discovery.unwatched();
+          if (left > 0)
+            warnings.once("", () =>
+              log.warn(
+                { directories: left },
+                "not all directories can be watched: changes there are found at each poll",
+              ),
+            );
+        } catch (err) {
+          if (signal.aborted) return;
+          if (!isFailing) log.warn({ err }, "transcripts cannot be collected at present");
+          isFailing = true;
+        }
+        await woken;
+        await pause(gatherMs, signal);
+      }
+    } finally {
+      clearInterval(timer);
+      discovery.unwatch();
+    }
   };
 
   return {
     /** Reads what is new. One after another. @throws ServiceError of the corpus; the signal's reason */
     collect: (signal: AbortSignal): Promise<Collected> => mutex.runExclusive("", () => collect(signal)),
-    /** Directories that the last look went through. */
-    directories: () => directories,
-    /** Of the last look, or the one that is under way. */
+    run,
+    /** Of the last look at all files, or the one that is under way. */
     progress: () => ({ ...progress }),
   };
 };
 
 export type Collector = ReturnType<typeof createCollector>;
 
-/** Whether only the lines tell the session: the path of an old subagent's transcript does not. */
-const isToldByLines = ({ kind, path, session_id }: Source): boolean =>
-  kind === "subagent" && (session_id === "" || !path.includes(`/${session_id}/`));
+type Look = { signal: AbortSignal; tally: Tally };
+
+/** Stores what is new in a file. @returns why the file could not be read; "overtaken": another process was faster */
+const storeNew = async (
+  corpus: Corpus,
+  { file, source, signal, tally }: Look & { file: Found; source: Source },
+): Promise<"stored" | "overtaken" | NodeJS.ErrnoException> => {
+  // The path of an old subagent's transcript does not tell its session: the first line that names one does.
+  const isToldByLines = file.kind === "subagent" && file.session_id === "";
+  let [session, generation] = [source.session_id, source.generation];
+  try {
+    for await (const { chunk, source: next } of readNew(source)) {
+      signal.throwIfAborted();
+      if (isToldByLines && next.generation !== generation) session = "";
+      if (isToldByLines && session === "" && chunk !== undefined) session = sessionIn(chunk.bytes);
+      ({ generation } = next);
+      const named = { ...next, session_id: session };
+      if (!(await corpus.put(named, chunk))) return "overtaken";
+      if (chunk !== undefined) tally.add(named, chunk.bytes);
+    }
+    return "stored";
+  } catch (error) {
+    // Only errors of the file's own reading name a system call.
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+    return error as NodeJS.ErrnoException;
+  }
+};
+
+const sessionIn = (lines: Uint8Array): string => {
+  const [, id = ""] = /"sessionId"\s*:\s*"([^"\\]+)"/.exec(Buffer.from(lines).toString("latin1")) ?? [];
+  return id;
+};
 
 const nothingCollected = {
   size: -1,
@@ -185,23 +250,23 @@ const nothingCollected = {
 type Tally = ReturnType<typeof createTally>;
 
 const createTally = () => {
-  const sessions = new Set<string>();
-  const documents = { plan: new Set<string>(), memory: new Set<string>() };
-  let entries = 0;
-  let prompts = 0;
+  const [sessions, plans, memory] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  let [entries, prompts] = [0, 0];
   return {
     add: ({ id, kind, session_id }: Source, bytes: Uint8Array): void => {
-      if (kind === "plan" || kind === "memory") return void documents[kind].add(id);
-      if (kind === "origins") return;
-      if (kind === "history") return void (prompts += countLines(bytes));
-      sessions.add(session_id);
-      entries += countLines(bytes);
+      if (kind === "plan") plans.add(id);
+      else if (kind === "memory") memory.add(id);
+      else if (kind === "history") prompts += countLines(bytes);
+      else if (kind !== "origins") {
+        sessions.add(session_id);
+        entries += countLines(bytes);
+      }
     },
     counts: () => ({
       sessions_updated: sessions.size,
       entries_added: entries,
-      memory_files_indexed: documents.memory.size,
-      plans_indexed: documents.plan.size,
+      memory_files_indexed: memory.size,
+      plans_indexed: plans.size,
       history_entries_added: prompts,
     }),
   };

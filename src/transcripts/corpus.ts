@@ -41,20 +41,26 @@ export type Source = {
 };
 
 /** Bytes of a source from `from` on: whole lines, each with its line feed; of a plan or memory file, everything. */
-export type Chunk = { source_id: string; generation: number; from: number; bytes: Uint8Array };
+export type Chunk = { from: number; bytes: Uint8Array };
 
 /** Where the collector writes. */
 export type Corpus = {
   /** All sources, by id. */
   sources: () => Promise<Map<string, Source>>;
+  source: (id: string) => Promise<Source | undefined>;
   /**
-   * Stores a source, new or changed, together with chunks that follow what it has. A larger `generation` drops the chunks
-   * of the one before. Atomic.
-   * @returns false: another collector was faster (`collected` is not where the first chunk begins), nothing was stored
+   * Stores a source, new or changed, together with a chunk that follows what it has. A larger `generation` drops what the one
+   * before had. Atomic.
+   * @returns false: the chunk does not follow what is stored, since another process was faster; nothing was stored
    */
-  put: (source: Source, chunks: readonly Chunk[]) => Promise<boolean>;
+  put: (source: Source, chunk?: Chunk) => Promise<boolean>;
   /** Removes sources with everything derived from them: retention. */
   remove: (ids: readonly string[]) => Promise<void>;
-  /** Chunks from a place on, in order, until the source ends or is read anew. */
-  chunksFrom: (source: Source, from: number) => AsyncGenerator<Chunk>;
+};
+
+/** Whether the chunk continues what is stored. */
+export const follows = (stored: Source | undefined, source: Source, chunk: Chunk | undefined): boolean => {
+  if (stored !== undefined && source.generation < stored.generation) return false;
+  const end = stored?.generation === source.generation ? stored.collected : 0;
+  return (chunk?.from ?? end) === end && end + (chunk?.bytes.length ?? 0) === source.collected;
 };

@@ -1,16 +1,13 @@
 import { createHash } from "node:crypto";
-import { statSync, type Stats } from "node:fs";
-import { readdir, realpath } from "node:fs/promises";
+import { lstatSync, statSync, watch, type FSWatcher, type Stats } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import type { SourceKind } from "./corpus.ts";
 
 export type Root = { path: string; format: "claude" | "codex"; machine: string };
 
-/** A file that may be a source, as it was when it was looked at. */
-export type Found = Place & FileState;
-
-/** What a path says. `session_id` is empty where only the lines tell it. */
-type Place = {
+/** A file that may be a source, as it was when it was looked at. `session_id` is empty where only the lines tell it. */
+export type Found = FileState & {
   id: string;
   machine: string;
   kind: SourceKind;
@@ -20,89 +17,144 @@ type Place = {
   name: string;
 };
 
+/** `file_id` identifies the file beyond its name. */
 export type FileState = { size: number; modified: number; file_id: string };
 
-export type Discovery = {
-  found: Found[];
-  directories: string[];
-  /** Directories that could not be read: nothing is known of what lies below them. */
-  unread: string[];
+/** What a look has seen. Nothing is known of what lies below the directories that could not be read. */
+export type Seen = { found: Found[]; unread: string[] };
+
+type Options = {
+  roots: readonly Root[];
+  /** Kernels limit the watched directories of a user: beyond so many, looks find what has changed. */
+  mostWatched: number;
+  /** Says what to do about a path that is not read. */
+  refuse: (path: string, why: string) => void;
 };
 
-/** Says what to do about a path that is not read. */
-export type Refuse = (path: string, why: string) => void;
-
-/** All files of the homes that are sources. A file with several names in sight appears under each. */
-export const discover = async (roots: readonly Root[], refuse: Refuse): Promise<Discovery> => {
-  const all: Discovery = { found: [], directories: [], unread: [] };
-  for (const root of roots) await walkRoot(root, all, refuse);
-  return all;
+type Look = Options & {
+  directories: Map<string, { root: Root; modified: number; watcher: FSWatcher | null }>;
+  /** Null: directories are not watched. */
+  onChange: ((path: string) => void) | null;
 };
 
-const walkRoot = async (root: Root, all: Discovery, refuse: Refuse): Promise<void> => {
-  const home = await realpath(root.path).catch(() => null);
-  // A home that is not there may be a disk that is not mounted: nothing in it counts as deleted.
-  if (home === null) return void all.unread.push(root.path);
-  const visited = new Set<string>();
-  const links: string[] = [];
+/** The files of the homes. Links are not followed. */
+export const createDiscovery = (options: Options) => {
+  const look: Look = { ...options, directories: new Map(), onChange: null };
+  const { roots, directories } = look;
 
-  const walk = async (directory: string, real: string): Promise<void> => {
-    if (visited.has(real)) return;
-    visited.add(real);
-    const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
-      if (codeOf(error) === "ENOENT") return [];
-      refuse(directory, `the directory cannot be read (${codeOf(error)})`);
-      return (all.unread.push(directory), []);
-    });
-    all.directories.push(directory);
-    for (const entry of entries) {
-      const path = join(directory, entry.name);
-      if (entry.isSymbolicLink()) links.push(path);
-      else if (entry.isDirectory() && mayHold(root, path)) await walk(path, join(real, entry.name));
-      else if (entry.isFile()) take(path);
-    }
+  const seenAt = async (paths: Iterable<readonly [string, Root]>, isDeep: boolean): Promise<Seen> => {
+    const seen: Seen = { found: [], unread: [] };
+    for (const [path, root] of paths) await visit(look, { root, isDeep, seen }, path);
+    return seen;
   };
+  const rootsByPath = roots.map((root) => [root.path, root] as const);
 
-  const take = (path: string): void => {
-    const place = placeOf(root, path);
-    const state = place === null ? null : stateOf(path);
-    if (place !== null && state !== null) all.found.push({ ...place, ...state });
+  return {
+    /** All files. */
+    all: () => seenAt(rootsByPath, true),
+    /** What is at these paths. */
+    at: (paths: readonly string[]) =>
+      seenAt(
+        paths.flatMap((path) => {
+          const root = roots.find((one) => isBelow(path, [one.path]));
+          return root === undefined ? [] : [[path, root] as const];
+        }),
+        false,
+      ),
+    /** The files of directories whose time has changed, or that cannot be watched. */
+    changed: () =>
+      seenAt(
+        [...rootsByPath, ...Array.from(directories, ([path, { root }]) => [path, root] as const)],
+        false,
+      ),
+    /** From the next look on, calls `onChange` with each path that changes in a directory that was looked at. */
+    watch: (onChange: (path: string) => void): void => void (look.onChange = onChange),
+    /** Number of directories that are looked at, but not watched. */
+    unwatched: (): number =>
+      directories
+        .values()
+        .filter(({ watcher }) => watcher === null)
+        .toArray().length,
+    unwatch: (): void => {
+      look.onChange = null;
+      for (const directory of directories.values()) directory.watcher?.close();
+      directories.clear();
+    },
   };
-
-  const follow = async (link: string): Promise<void> => {
-    const isWanted = placeOf(root, link) !== null || mayHold(root, link);
-    const real = isWanted ? await realpath(link).catch(() => null) : null;
-    if (real === null) return;
-    if (real !== home && !real.startsWith(home + sep))
-      return refuse(link, "it is a link to a place outside of the home, and is not followed");
-    if (statSync(real).isDirectory()) await walk(link, real);
-    else take(link);
-  };
-
-  await walk(root.path, home);
-  // After everything else: what a link points to has its own name first.
-  for (let link = links.shift(); link !== undefined; link = links.shift())
-    await follow(link).catch(() => undefined);
 };
 
-/** Null: it is no regular file, or is not there. Asynchronous calls take ten times as long for files by the thousand. */
-const stateOf = (path: string): FileState | null => {
+/** `isDeep`: all below is looked at, whatever the times of directories say. */
+type Visit = { root: Root; isDeep: boolean; seen: Seen };
+
+/** Asynchronous calls take ten times as long for files by the thousand. */
+const visit = async (look: Look, { root, isDeep, seen }: Visit, path: string): Promise<void> => {
+  const isRoot = path === root.path;
+  let stats: Stats | undefined;
   try {
-    return toState(statSync(path));
+    stats = (isRoot ? statSync : lstatSync)(path, { throwIfNoEntry: false });
+  } catch (error) {
+    return refused(look, seen, path, error);
+  }
+  if (stats === undefined) {
+    // A home that is not there may be a disk that is not mounted: nothing in it counts as deleted.
+    if (isRoot) seen.unread.push(path);
+    forget(look, path);
+  } else if (stats.isDirectory()) {
+    if (isRoot || mayHold(root, path)) await visitDirectory(look, { root, isDeep, seen }, { path, stats });
+  } else {
+    const place = placeOf(root, path);
+    if (place !== null && stats.isFile()) seen.found.push({ ...place, ...toState(stats) });
+    if (stats.isSymbolicLink() && (place !== null || mayHold(root, path)))
+      look.refuse(path, "it is a link, which is not followed");
+  }
+};
+
+const visitDirectory = async (
+  look: Look,
+  { root, isDeep, seen }: Visit,
+  { path, stats: { mtimeMs: modified } }: { path: string; stats: Stats },
+): Promise<void> => {
+  const known = look.directories.get(path);
+  if (!isDeep && known?.modified === modified && known.watcher !== null) return;
+  // It is watched before it is read, so that nothing is missed in between.
+  const watcher = known?.watcher ?? watched(look, path);
+  look.directories.set(path, { root, modified, watcher });
+  try {
+    for (const name of await readdir(path)) await visit(look, { root, isDeep, seen }, join(path, name));
+  } catch (error) {
+    forget(look, path);
+    if (codeOf(error) !== "ENOENT") refused(look, seen, path, error);
+  }
+};
+
+const refused = (look: Look, seen: Seen, path: string, error: unknown): void => {
+  look.refuse(path, `it cannot be read (${codeOf(error)})`);
+  seen.unread.push(path);
+};
+
+const watched = (look: Look, path: string): FSWatcher | null => {
+  const { directories, mostWatched } = look;
+  if (look.onChange === null || directories.size >= mostWatched) return null;
+  try {
+    const watcher = watch(path, { persistent: false }, (_, name) =>
+      look.onChange?.(name === null ? path : join(path, name)),
+    );
+    return watcher.on("error", () => forget(look, path));
   } catch {
     return null;
   }
 };
 
-/** @throws Error when it is no regular file */
-export const toState = (stats: Stats): FileState => {
-  if (!stats.isFile()) throw new Error("it is not a regular file");
-  return {
-    size: stats.size,
-    modified: Math.trunc(stats.mtimeMs),
-    file_id: `${stats.dev}:${stats.ino}`,
-  };
+const forget = ({ directories }: Look, path: string): void => {
+  directories.get(path)?.watcher?.close();
+  directories.delete(path);
 };
+
+export const toState = ({ size, mtimeMs, dev, ino }: Stats): FileState => ({
+  size,
+  modified: Math.trunc(mtimeMs),
+  file_id: `${dev}:${ino}`,
+});
 
 /** Whether sources may lie below a directory. */
 const mayHold = ({ path: home, format }: Root, path: string): boolean => {
@@ -126,13 +178,16 @@ const kinds: Record<Root["format"], [SourceKind, RegExp][]> = {
 };
 
 /** Which source a path is; null: none. */
-const placeOf = ({ path: home, format, machine }: Root, path: string): Place | null => {
+const placeOf = (
+  { path: home, format, machine }: Root,
+  path: string,
+): Omit<Found, keyof FileState> | null => {
   const below = relative(home, path);
   for (const [kind, pattern] of kinds[format]) {
     const groups = pattern.exec(below);
     if (groups === null) continue;
     return {
-      id: sourceId(machine, home, below),
+      id: createHash("sha256").update([machine, home, below].join("\0")).digest("hex").slice(0, 32),
       machine,
       kind,
       path,
@@ -144,17 +199,8 @@ const placeOf = ({ path: home, format, machine }: Root, path: string): Place | n
   return null;
 };
 
-export const sourceId = (...parts: string[]): string =>
-  createHash("sha256").update(parts.join("\0")).digest("hex").slice(0, 32);
-
 export const isBelow = (path: string, directories: readonly string[]): boolean =>
   directories.some((directory) => path === directory || path.startsWith(directory + sep));
 
 export const codeOf = (error: unknown): string =>
   String((error as NodeJS.ErrnoException).code ?? (error as Error).message);
-
-/** Where an old subagent's transcript belongs: the first line that names a session. */
-export const sessionIn = (lines: Uint8Array): string => {
-  const [, id = ""] = /"sessionId"\s*:\s*"([^"\\]+)"/.exec(Buffer.from(lines).toString("latin1")) ?? [];
-  return id;
-};

@@ -7,9 +7,8 @@ import type { TranscriptOperations } from "../contract/transcript.ts";
 import type { Redact } from "../lib/redact.ts";
 import { answerBytes, cutText } from "./answer-size.ts";
 import { knownSession } from "./entry-pages.ts";
-import { fenced } from "./fence.ts";
 import type { Library } from "./library.ts";
-import { sessionText } from "./session-text.ts";
+import { fenced, sessionText } from "./session-text.ts";
 
 export type Orchestrator = { client: Client; url: string };
 

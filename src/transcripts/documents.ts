@@ -1,7 +1,7 @@
 import type { ChunkStore } from "./chunk-store.ts";
 import type { MemoryFile, Plan } from "../contract/transcript-catalog.ts";
 import type { Source } from "./corpus.ts";
-import type { Sql } from "./index-rows.ts";
+import type { Sql } from "./sqlite-file.ts";
 import type { Library } from "./library.ts";
 import { toTime } from "./json.ts";
 

@@ -1,5 +1,4 @@
-import { createHash } from "node:crypto";
-import { searchedText, titleKinds, type Line, type TitleKind } from "./transcript-line.ts";
+import { titleKinds, type Line, type TitleKind } from "./transcript-line.ts";
 
 /**
  * What is known about one source after some of its lines. It is a fold over the lines, so that it does not matter in how
@@ -25,8 +24,6 @@ export type Facts = {
   cost: number | null;
   /** The last answers: a later line may repeat or correct what they cost. */
   bills: { id: string; tokens: number; cost: number | null }[];
-  /** Codex: lines of one log whose double in the other one did not come yet. */
-  unpaired: string[];
 };
 
 export const noFacts = (): Facts => ({
@@ -46,10 +43,9 @@ export const noFacts = (): Facts => ({
   tokens: 0,
   cost: null,
   bills: [],
-  unpaired: [],
 });
 
-/** How many answers, or lines of Codex, are remembered. */
+/** How many answers are remembered. */
 const remembered = 16;
 
 /** How many names of a session are remembered. */
@@ -57,9 +53,8 @@ const mostSlugs = 50;
 
 const longestSummary = 200;
 
-/** Changes the facts. @returns whether the line is an entry, which it is not when it repeats one */
+/** Changes the facts. @returns whether the line is an entry */
 export const learn = (facts: Facts, line: Line): boolean => {
-  if (isDouble(facts, line)) return false;
   if (line.at !== null) {
     facts.start = Math.min(facts.start ?? line.at, line.at);
     facts.last = Math.max(facts.last ?? line.at, line.at);
@@ -89,14 +84,11 @@ const learnPlace = (facts: Facts, { facts: { cwd, branch, slug, title, model } }
   if (model !== undefined) facts.model = model;
 };
 
-const learnBill = (
-  facts: Facts,
-  { type, log, content, sidechain, facts: { bill, totalTokens } }: Line,
-): void => {
+const learnBill = (facts: Facts, { type, content, sidechain, facts: { bill, totalTokens } }: Line): void => {
   if (totalTokens !== undefined) facts.tokens = totalTokens;
   if (type !== "assistant") return;
   if (bill === undefined) {
-    if (log !== null && content !== "") facts.answers += 1;
+    if (content !== "") facts.answers += 1;
     return;
   }
   const known = facts.bills.find(({ id }) => id === bill.id && id !== "");
@@ -104,16 +96,6 @@ const learnBill = (
   facts.tokens += bill.tokens - (known?.tokens ?? 0);
   if (bill.cost !== null) facts.cost = (facts.cost ?? 0) + bill.cost - (known?.cost ?? 0);
   facts.bills = [...facts.bills.filter((other) => other !== known), bill].slice(-remembered);
-};
-
-const isDouble = (facts: Facts, line: Line): boolean => {
-  const text = line.log === null ? "" : searchedText(line);
-  if (text === "") return false;
-  const digest = createHash("sha256").update(text).digest("base64url").slice(0, 16);
-  const double = facts.unpaired.indexOf(`${line.log === "item" ? "event" : "item"} ${digest}`);
-  if (double < 0) facts.unpaired = [...facts.unpaired, `${line.log} ${digest}`].slice(-remembered);
-  else facts.unpaired = facts.unpaired.filter((_, at) => at !== double);
-  return double >= 0;
 };
 
 export const titleOf = ({ titles }: Facts): string =>

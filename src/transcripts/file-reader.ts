@@ -13,30 +13,21 @@ const edgeBytes = 4096;
 type Edges = { head: Buffer; tail: Buffer };
 const noEdges: Edges = { head: Buffer.alloc(0), tail: Buffer.alloc(0) };
 
-export type Piece = { chunk: Chunk | null; source: Source };
+type Piece = { chunk?: Chunk; source: Source };
 
 /**
  * What a file has beyond `source`, piece by piece: each with the source as it is when the piece is stored. Ends without a
  * piece when there is nothing to store.
  * @throws Error of the file system
  */
-export const readNew = async function* (source: Source, isDocument: boolean): AsyncGenerator<Piece> {
+export const readNew = async function* (source: Source): AsyncGenerator<Piece> {
   // Opening a pipe must not wait for its writer.
   const file = await open(source.path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    const state = toState(await file.stat());
-    yield* isDocument ? readDocument(file, { source, state }) : readLines(file, { source, state });
-  } finally {
-    await file.close();
-  }
-};
-
-/** Whether a file holds what was collected of a source. @throws Error of the file system */
-export const holds = async (path: string, source: Source): Promise<boolean> => {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const { size } = toState(await file.stat());
-    return size >= source.collected && (await edgesOf(file, source)) !== null;
+    const stats = await file.stat();
+    if (!stats.isFile()) return;
+    const read = source.kind === "plan" || source.kind === "memory" ? readDocument : readLines;
+    yield* read(file, { source, state: toState(stats) });
   } finally {
     await file.close();
   }
@@ -63,10 +54,10 @@ const readLines = async function* (file: FileHandle, { source, state }: Reading)
     const { bytes, isEnd, end } = await readWholeLines(file, at, state.size);
     if (bytes.length === 0) {
       // A half line at the end is part of the size: the file is not read again until it changes.
-      if (!isStored) yield { chunk: null, source: next(state.size) };
+      if (!isStored) yield { source: next(state.size) };
       return;
     }
-    const chunk = { source_id: source.id, generation, from: at, bytes };
+    const chunk = { from: at, bytes };
     at += bytes.length;
     edges = {
       head: Buffer.concat([edges.head, bytes.subarray(0, edgeBytes - edges.head.length)]),
@@ -85,17 +76,17 @@ const readDocument = async function* (file: FileHandle, { source, state }: Readi
   if (isSame && isUnchanged(source, state)) return;
   const generation = isSame ? source.generation : source.generation + 1;
   yield {
-    chunk: isSame ? null : { source_id: source.id, generation, from: 0, bytes },
+    ...(!isSame && { chunk: { from: 0, bytes } }),
     source: { ...source, ...state, generation, collected: bytes.length, fingerprint, deleted: false },
   };
 };
 
 /** Whether nothing tells that the file has changed since it was collected. */
-export const isUnchanged = (source: Source, state: FileState): boolean =>
-  !source.deleted &&
-  source.size === state.size &&
-  source.modified === state.modified &&
-  source.file_id === state.file_id;
+export const isUnchanged = (before: FileState & { deleted?: boolean }, state: FileState): boolean =>
+  before.deleted !== true &&
+  before.size === state.size &&
+  before.modified === state.modified &&
+  before.file_id === state.file_id;
 
 /**
  * Whole lines from `at` on, about a chunk, at least one unless there is none. `isEnd`: the end of the file, at `end`, was

@@ -1,22 +1,8 @@
-import { closeSync, mkdirSync, openSync } from "node:fs";
-import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { openFile } from "./sqlite-file.ts";
 
 /** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
 const version = 3;
-
-/** How long a writer waits for another process's transaction, ms. */
-const patience = 10_000;
-
-/** A file of this user, which several processes may share. @throws Error when it cannot be opened */
-export const openFile = (path: string): DatabaseSync => {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  // SQLite would let everybody read it.
-  closeSync(openSync(path, "a", 0o600));
-  const database = new DatabaseSync(path, { timeout: patience });
-  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
-  return database;
-};
 
 /** The file of the index. @throws Error when it cannot be opened or another version made it */
 export const openDatabase = (path: string): DatabaseSync => {
@@ -30,8 +16,9 @@ export const openDatabase = (path: string): DatabaseSync => {
     );
   }
   if (found === 0) create(database);
-  // Marks hits by the rules by which they are found.
-  database.exec("CREATE VIRTUAL TABLE temp.passage USING fts5(text)");
+  database.exec(
+    "CREATE TABLE IF NOT EXISTS position (number INTEGER PRIMARY KEY, epoch TEXT NOT NULL, id TEXT NOT NULL)",
+  );
   return database;
 };
 

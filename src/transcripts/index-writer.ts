@@ -1,44 +1,50 @@
 import { entryTypes } from "../contract/transcript-entry.ts";
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
-import type { Chunk, Corpus, Source } from "./corpus.ts";
+import { follows, type Chunk, type Corpus, type Source } from "./corpus.ts";
 import { learn, noFacts } from "./facts.ts";
-import { toSourceRow, type Sql, type SourceRow, type StoredSource } from "./index-rows.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import { objectOf, parsed, textOf, timeOf } from "./json.ts";
-import { refreshSession } from "./session-row.ts";
+import { refreshSession, toSourceRow, type SourceRow, type StoredSource } from "./session-row.ts";
+import type { Sql } from "./sqlite-file.ts";
 import { readLine } from "./read-line.ts";
 import { isShown, searchedText } from "./transcript-line.ts";
 
+export type IndexWriter = Corpus & {
+  /** What a source has from a place on, chunk by chunk. */
+  chunks: (id: string, from: number) => Iterable<Uint8Array>;
+  /** Up to where a shared corpus has been stored here. */
+  position: () => Position;
+  setPosition: (position: Position) => void;
+};
+
+/** `epoch`: which log it is a position in; `id`: that of its last entry that was read. */
+type Position = { epoch: string; id: string };
+
 /** Stores sources with their chunks, and everything that is derived from them, in one transaction each. */
-export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): Corpus => {
+export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter => {
   const read = (id: string): SourceRow | undefined => {
     const row = sql.first<StoredSource>("SELECT number, record, facts FROM sources WHERE id = ?", id);
     return row === undefined ? undefined : toSourceRow(row);
   };
 
-  const put = (source: Source, chunks: readonly Chunk[]): boolean => {
+  const put = (source: Source, chunk: Chunk | undefined): boolean => {
     const stored = read(source.id);
-    if (!follows(stored?.source, source, chunks)) return false;
+    if (!follows(stored?.source, source, chunk)) return false;
     const changed = stored === undefined ? [] : sessionsOf(sql, stored);
     const isReplaced = stored !== undefined && stored.source.generation !== source.generation;
     if (isReplaced) removeDerived(stored.number);
     const number = stored?.number ?? insert(sql, source);
     const facts = stored === undefined || isReplaced ? noFacts() : stored.facts;
-    addChunks({ number, source, facts }, chunks);
+    if (chunk !== undefined && chunk.bytes.length > 0) {
+      const bytes = Buffer.from(chunk.bytes.buffer, chunk.bytes.byteOffset, chunk.bytes.byteLength);
+      chunkStore.append(number, chunk.from, bytes);
+      addLines[source.kind]?.(sql, { number, source, facts, from: chunk.from, bytes });
+    }
     update(sql, { number, source, facts });
     for (const session of new Set([...changed, ...sessionsOf(sql, { number, source })]))
       refreshSession(sql, session);
     return true;
-  };
-
-  const addChunks = (row: SourceRow, chunks: readonly Chunk[]): void => {
-    for (const { from, bytes } of chunks) {
-      if (bytes.length === 0) continue;
-      const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-      chunkStore.append(row.number, from, buffer);
-      addLines[row.source.kind]?.(sql, { ...row, from, bytes: buffer });
-    }
   };
 
   const removeDerived = (number: number): void => {
@@ -60,16 +66,15 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): Corpus => {
       const rows = sql.all<{ id: string; record: string }>("SELECT id, record FROM sources");
       return new Map(rows.map(({ id, record }) => [id, JSON.parse(record) as Source]));
     },
-    put: async (source, chunks) => sql.transaction(() => put(source, chunks)),
-    chunksFrom: async function* ({ id, generation }, from) {
-      const stored = read(id);
-      if (stored === undefined) return;
-      let at = 0;
-      for (const bytes of chunkStore.chunks(stored.number)) {
-        if (at >= from) yield { source_id: id, generation, from: at, bytes };
-        at += bytes.length;
-      }
+    source: async (id) => {
+      sql.renew();
+      return read(id)?.source;
     },
+    put: async (source, chunk) => sql.transaction(() => put(source, chunk)),
+    chunks: (id, from) => chunkStore.chunks(read(id)?.number ?? -1, from),
+    position: () => sql.first<Position>("SELECT epoch, id FROM position") ?? { epoch: "", id: "0" },
+    setPosition: ({ epoch, id }) =>
+      void sql.run("INSERT OR REPLACE INTO position (number, epoch, id) VALUES (1, ?, ?)", epoch, id),
     remove: async (ids) => {
       for (const id of ids)
         sql.transaction(() => {
@@ -82,17 +87,6 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): Corpus => {
         });
     },
   };
-};
-
-/** Whether the chunks continue what is stored. */
-const follows = (stored: Source | undefined, source: Source, chunks: readonly Chunk[]): boolean => {
-  if (stored !== undefined && source.generation < stored.generation) return false;
-  let end = stored === undefined || source.generation > stored.generation ? 0 : stored.collected;
-  for (const { from, bytes } of chunks) {
-    if (from !== end) return false;
-    end += bytes.length;
-  }
-  return end === source.collected;
 };
 
 const insert = (sql: Sql, { id, kind, session_id, name }: Source): number =>

@@ -25,8 +25,14 @@ export type Library = {
     id: string,
     types: readonly ActionType[],
   ) => Promise<{ calls: Map<string, number>; actions: Action[] }>;
-  /** @throws ServiceError invalid_request when the query has no word or is not well formed */
-  search: (question: SearchQuestion) => { total: number; nextCursor: string | null; matches: Match[] };
+  /**
+   * `mask` is applied to the text of an entry before its preview is cut out of it.
+   * @throws ServiceError invalid_request when the query has no word or is not well formed
+   */
+  search: (
+    question: SearchQuestion,
+    mask?: Redact,
+  ) => { total: number; nextCursor: string | null; matches: Match[] };
   memoryFiles: (project: string) => MemoryFile[];
   memoryFile: (projectEncoded: string, filename: string) => (MemoryFile & { content: string }) | null;
   plans: (filter: {
@@ -63,6 +69,4 @@ export type SearchQuestion = {
   cursor: string;
   /** Sessions that are left out: the caller's own. */
   exclude: readonly string[];
-  /** Applied to the text of an entry before its preview is cut out of it. */
-  mask: Redact;
 };

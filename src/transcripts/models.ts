@@ -68,7 +68,6 @@ const Completion = z.object({
 });
 
 const answerWithinMs = 60_000;
-const maxAnswerBytes = 64 * 1024 * 1024;
 
 type Ask<Answer> = { body: object; key: string | null; schema: z.ZodType<Answer>; signal: AbortSignal };
 
@@ -86,10 +85,9 @@ const post = async <Answer>(url: string, { body, key, schema, signal }: Ask<Answ
       redirect: "error",
       signal: AbortSignal.any([signal, timeout]),
     });
-    const text = await boundedText(response);
     if (!response.ok)
       throw failed(`answered ${response.status}${response.status === 401 ? "; check LLM_API_KEY" : ""}`);
-    return schema.parse(JSON.parse(text));
+    return schema.parse(await response.json());
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof ServiceError) throw error;
@@ -98,17 +96,6 @@ const post = async <Answer>(url: string, { body, key, schema, signal }: Ask<Answ
       throw failed("answered with something else than OpenAI's format", error);
     throw failed("cannot be reached", error);
   }
-};
-
-const boundedText = async (response: Response): Promise<string> => {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > maxAnswerBytes) throw failed(`answered with more than ${maxAnswerBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
 };
 
 const failed = (what: string, cause?: unknown): ServiceError =>

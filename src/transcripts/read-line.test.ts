@@ -162,7 +162,7 @@ test("a line of 100 MB is searched at its beginning", async () => {
   expect(index.entries("s", all).items).toMatchObject([{ content: "after it" }]);
 });
 
-test("Codex: what stands in both logs counts once", async () => {
+test("Codex: what its events repeat counts once", async () => {
   const index = await open();
   const at = (type: string, payload: object) => ({ timestamp: "2026-03-02T09:00:00.000Z", type, payload });
   const message = (role: string, text: string) =>

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFile, mkdir, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -10,26 +10,27 @@ import { until } from "../../test/until.ts";
 import { createCollector } from "./collector.ts";
 import { createMemoryCorpus } from "./collector.fixture.ts";
 import type { Corpus } from "./corpus.ts";
-import { runCollector } from "./run-collector.ts";
 import { openTranscriptIndex } from "./transcript-index.ts";
 import { question, quiet, userLine } from "./transcript-index.fixture.ts";
 
 const never = new AbortController().signal;
 
-const collectorOf = (home: string, corpus: Corpus) =>
-  createCollector({ homes: [home], codexHome: `${home}/codex`, corpus, log: quiet, now: () => new Date() });
+const collectorOf = (home: string, corpus: Corpus, { log = quiet, mostWatched = 4096 } = {}) =>
+  createCollector({
+    homes: [home],
+    codexHome: `${home}/codex`,
+    corpus,
+    log,
+    now: () => new Date(),
+    mostWatched,
+  });
 
 test("a change is collected soon, long before the next poll, also in a new directory", async () => {
   const home = await temporaryDirectory();
   await mkdir(join(home, "projects"));
   const corpus = createMemoryCorpus();
   const stop = new AbortController();
-  const running = runCollector({
-    collector: collectorOf(home, corpus),
-    pollInterval: 3600,
-    log: quiet,
-    signal: stop.signal,
-  });
+  const running = collectorOf(home, corpus).run({ pollInterval: 3600, signal: stop.signal });
   const collected = async () =>
     [...(await corpus.sources()).values()].reduce((sum, source) => sum + source.collected, 0);
   await mkdir(join(home, "projects/-p"));
@@ -41,16 +42,38 @@ test("a change is collected soon, long before the next poll, also in a new direc
   await running;
 });
 
+test("of many files only the one that has changed is looked up", async () => {
+  const home = await temporaryDirectory();
+  const corpus = createMemoryCorpus();
+  await mkdir(join(home, "projects/-p"), { recursive: true });
+  await writeFile(join(home, "projects/-p/s.jsonl"), "one\n");
+  await utimes(join(home, "projects/-p/s.jsonl"), 1, 1);
+  const stop = new AbortController();
+  const looks: string[] = [];
+  const { source } = corpus;
+  corpus.source = async (id) => {
+    const found = await source(id);
+    looks.push(found?.name ?? "new");
+    return found;
+  };
+  const running = collectorOf(home, corpus).run({ pollInterval: 3600, signal: stop.signal });
+  await until(async () => (await corpus.sources()).size === 1);
+  await writeFile(join(home, "projects/-p/t.jsonl"), "two\n");
+  await until(async () => (await corpus.sources()).size === 2);
+  // Only what has changed is asked for.
+  expect(new Set(looks)).toEqual(new Set(["new"]));
+  stop.abort();
+  await running;
+});
+
 test("where directories cannot be watched, changes are found at each poll, and the log says so once", async () => {
   const home = await temporaryDirectory();
   const corpus = createMemoryCorpus();
   const stop = new AbortController();
   const warnings: unknown[] = [];
-  const running = runCollector({
-    // The system refuses to watch a name that is too long, as it does beyond its limit of watches.
-    collector: { ...collectorOf(home, corpus), directories: () => [home, join(home, "x".repeat(300))] },
+  const log = { ...quiet, warn: (_: unknown, text?: string) => void warnings.push(text) };
+  const running = collectorOf(home, corpus, { log, mostWatched: 0 }).run({
     pollInterval: 0.05,
-    log: { ...quiet, warn: (_: unknown, text?: string) => void warnings.push(text) },
     signal: stop.signal,
   });
   await until(() => warnings.length > 0);
@@ -61,7 +84,7 @@ test("where directories cannot be watched, changes are found at each poll, and t
   }
   stop.abort();
   await running;
-  expect(warnings).toEqual(["files cannot be watched; changes are found at each poll only"]);
+  expect(warnings).toEqual(["not all directories can be watched: changes there are found at each poll"]);
 });
 
 test("an index is whole whenever the collecting process is killed", async () => {

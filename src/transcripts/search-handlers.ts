@@ -1,9 +1,8 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
 import type { TranscriptOperations } from "../contract/transcript.ts";
-import type { Redact } from "../lib/redact.ts";
 import { abridged, cutText, fitting } from "./answer-size.ts";
-import { instantOf } from "./instant.ts";
+import { instantOf } from "./json.ts";
 import type { Library } from "./library.ts";
 import type { SemanticSearch } from "./semantic-search.ts";
 
@@ -12,7 +11,6 @@ export type LiveSession = { id: string } | "unknown" | "none";
 
 type Dependencies = {
   library: Library;
-  mask: Redact;
   /** Null: there is no model for it. */
   semantic: SemanticSearch | null;
   liveSession: LiveSession;
@@ -25,7 +23,6 @@ const success = true as const;
 /** The tools that search sessions. */
 export const searchHandlers = ({
   library,
-  mask,
   semantic,
   liveSession,
   answerBytes,
@@ -49,7 +46,6 @@ export const searchHandlers = ({
         since: instantOf(since),
         until: instantOf(until, "end of day"),
         exclude: excluded(include_active),
-        mask,
       });
       const { items, cut } = fitting(
         matches,
@@ -79,7 +75,6 @@ export const searchHandlers = ({
         role: "" as const,
         cursor: "",
         exclude,
-        mask,
       };
       const { matches: found } = library.search({ ...question, query: anyWordOf(query) });
       const matches = found.map(

@@ -3,11 +3,11 @@ import { ServiceError } from "../contract/errors.ts";
 import { entryTypes, type EntryType } from "../contract/transcript-entry.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
-import type { Sql } from "./index-rows.ts";
+import type { Sql } from "./sqlite-file.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import { objectOf, parsed, textOf } from "./json.ts";
 import type { Library, SearchQuestion } from "./library.ts";
-import { toFtsQuery, type FtsQuery } from "./search-query.ts";
+import { previewOf, toFtsQuery } from "./search-query.ts";
 import { toEntry } from "./session-reader.ts";
 import { readLine } from "./read-line.ts";
 import { emptyLine, searchedText } from "./transcript-line.ts";
@@ -31,35 +31,6 @@ type Found = {
 const mostRanked = 2000;
 
 export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"] => {
-  /** The passages with a mark around what `query` finds in them, null where it finds nothing. */
-  const marked = (query: string, passages: readonly string[]): (string | null)[] => {
-    // What is rolled back is never written.
-    sql.run("SAVEPOINT passages");
-    try {
-      for (const [at, text] of passages.entries())
-        sql.run("INSERT INTO temp.passage (rowid, text) VALUES (?, ?)", at, text);
-      const rows = sql.all<{ at: number; preview: string }>(
-        "SELECT rowid AS at, snippet(passage, 0, '»', '«', '…', 40) AS preview FROM temp.passage WHERE passage MATCH ?",
-        query,
-      );
-      const previews = new Map(rows.map(({ at, preview }) => [at, preview]));
-      return passages.map((_, at) => previews.get(at) ?? null);
-    } finally {
-      sql.run("ROLLBACK TO passages");
-      sql.run("RELEASE passages");
-    }
-  };
-
-  const previewsOf = (question: FtsQuery, texts: readonly string[]): string[] => {
-    const near = marked(
-      question.any,
-      texts.map((text) => surroundings(text, question.words)),
-    );
-    return texts.map(
-      (text, at) => near[at] ?? marked(question.any, [text])[0] ?? text.slice(0, 300).toWellFormed(),
-    );
-  };
-
   /** Of each source its best entry, the number of its hits, and the best rank. */
   const hitsBySource = (query: string, { hits, values }: ReturnType<typeof filterOf>) => {
     const sources = new Map<number, [source: number, entry: number, hits: number, best: number]>();
@@ -101,7 +72,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     return Math.max(0, (found?.shown ?? 0) - 1);
   };
 
-  return (question) => {
+  return (question, mask = (text) => text) => {
     const fts = toFtsQuery(question.query);
     const query = fts.match;
     const read = chunkStore.reader();
@@ -131,21 +102,18 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
       );
       return readLine(kind, read(source, place?.begin ?? 0, place?.length ?? 0)) ?? emptyLine;
     });
-    const previews = previewsOf(
-      fts,
-      lines.map((line) => question.mask(searchedText(line))),
-    );
     return {
       total,
       nextCursor: rows.length > 0 && end < total ? cursorOf(question, end) : null,
       matches: rows.map((row, at) => {
         const { session, project, entry, hits, best } = row;
-        const { entry_type, timestamp, uuid } = toEntry(entry, lines[at] ?? emptyLine);
+        const line = lines[at] ?? emptyLine;
+        const { entry_type, timestamp, uuid } = toEntry(entry, line);
         return {
           session_id: session,
           project_path: project,
           entry_type,
-          content_preview: previews[at] ?? "",
+          content_preview: previewOf(mask(searchedText(line)), fts),
           timestamp,
           uuid,
           position: positionOf(row),
@@ -155,18 +123,6 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
       }),
     };
   };
-};
-
-/** How much is searched for the place of a preview, characters. */
-const longestSurroundings = 4000;
-
-/** The text around the first word that stands in it. */
-const surroundings = (text: string, words: readonly string[]): string => {
-  if (text.length <= longestSurroundings) return text;
-  const lower = text.toLowerCase();
-  const places = words.map((word) => lower.indexOf(word.toLowerCase())).filter((place) => place >= 0);
-  const from = Math.max(0, Math.min(...places, text.length) - longestSurroundings / 4);
-  return text.slice(from, from + longestSurroundings).toWellFormed();
 };
 
 /** Where the hits are found; the first value is the query. */

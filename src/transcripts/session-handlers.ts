@@ -9,9 +9,15 @@ import {
 import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
 import { abridged, cutText, fitting, jsonBytes } from "./answer-size.ts";
-import { entriesBackFrom, entriesFrom, entryCount, knownSession, shortenedEntry } from "./entry-pages.ts";
-import { boundedEntry } from "./entry-details.ts";
-import { instantOf } from "./instant.ts";
+import {
+  boundedEntry,
+  entriesBackFrom,
+  entriesFrom,
+  entryCount,
+  knownSession,
+  shortenedEntry,
+} from "./entry-pages.ts";
+import { instantOf } from "./json.ts";
 import type { Library } from "./library.ts";
 import { sessionText } from "./session-text.ts";
 

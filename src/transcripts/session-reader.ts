@@ -4,9 +4,9 @@ import { entryTypes, type Detail, type Entry } from "../contract/transcript-entr
 import { actionsOf } from "./actions.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
-import { detailsOf } from "./entry-details.ts";
+import { detailsOf } from "./entry-pages.ts";
 import { noFacts, learn, summaryOf, titleOf, type Facts } from "./facts.ts";
-import type { Sql } from "./index-rows.ts";
+import type { Sql } from "./sqlite-file.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import type { Library } from "./library.ts";
 import type { SessionKind } from "../contract/transcript.ts";

@@ -1,4 +1,17 @@
-import { toSourceRow, type Sql, type StoredSource } from "./index-rows.ts";
+import type { Source } from "./corpus.ts";
+import type { Facts } from "./facts.ts";
+import type { Sql } from "./sqlite-file.ts";
+
+/** A source as it is stored. */
+export type SourceRow = { number: number; source: Source; facts: Facts };
+
+export type StoredSource = { number: number; record: string; facts: string };
+
+export const toSourceRow = ({ number, record, facts }: StoredSource): SourceRow => ({
+  number,
+  source: JSON.parse(record) as Source,
+  facts: JSON.parse(facts) as Facts,
+});
 
 type Origin = { kind: string; job_id: string | null; project: string };
 

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { createSql } from "./index-rows.ts";
+import { createSql } from "./sqlite-file.ts";
 import { append, lines, newSource, quiet, userLine } from "./transcript-index.fixture.ts";
 import { openTranscriptIndex } from "./transcript-index.ts";
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import type { Log } from "../lib/log.ts";
-import type { Chunk, Corpus, Source, SourceKind } from "./corpus.ts";
+import type { Corpus, Source, SourceKind } from "./corpus.ts";
 import type { SearchQuestion } from "./library.ts";
 
 export const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -33,8 +33,7 @@ export const append = async (corpus: Corpus, source: Source, text: string | Buff
   const bytes = Buffer.from(text as string);
   const end = source.collected + bytes.length;
   const next: Source = { ...source, collected: end, size: end };
-  const chunk: Chunk = { source_id: source.id, generation: source.generation, from: source.collected, bytes };
-  if (!(await corpus.put(next, [chunk]))) throw new Error("the chunk was refused");
+  if (!(await corpus.put(next, { from: source.collected, bytes }))) throw new Error("the chunk was refused");
   return next;
 };
 
@@ -88,6 +87,5 @@ export const question = (query: string, rest: Partial<SearchQuestion> = {}): Sea
   role: "",
   cursor: "",
   exclude: [],
-  mask: (text) => text,
   ...rest,
 });

@@ -149,7 +149,7 @@ test("a session outlives its file, and a copy of it does not count twice", async
   const index = await open();
   const text = lines(userLine("wombat"));
   const source = await append(index, newSource("session", "/h/projects/p/s.jsonl"), text);
-  expect(await index.put({ ...source, deleted: true }, [])).toBe(true);
+  expect(await index.put({ ...source, deleted: true })).toBe(true);
   expect((await index.sources()).get(source.id)?.deleted).toBe(true);
   await append(index, newSource("session", "/copy/projects/p/s.jsonl"), text);
   expect(index.search(question("wombat"))).toMatchObject({ total: 1, matches: [{ num_hits: 1 }] });
@@ -165,10 +165,10 @@ test("two processes on one file: the slower writer is refused and nothing is sto
   const empty = newSource("session", "/h/projects/p/s.jsonl");
   const source = await append(one, empty, lines(userLine("wombat")));
   const bytes = Buffer.from(lines(userLine("wombat")));
-  const chunk = { source_id: empty.id, generation: 0, from: 0, bytes };
-  expect(await two.put({ ...empty, collected: bytes.length }, [chunk])).toBe(false);
-  expect(await two.put({ ...empty, generation: -1 }, [])).toBe(false);
-  expect(await two.put({ ...source, collected: source.collected + 5 }, [])).toBe(false);
+  const chunk = { from: 0, bytes };
+  expect(await two.put({ ...empty, collected: bytes.length }, chunk)).toBe(false);
+  expect(await two.put({ ...empty, generation: -1 })).toBe(false);
+  expect(await two.put({ ...source, collected: source.collected + 5 })).toBe(false);
   await append(two, source, lines(userLine("wombat again")));
   expect(one.session("s")?.num_user_turns).toBe(2);
   expect((statSync(path).mode & 0o777).toString(8)).toBe("600");

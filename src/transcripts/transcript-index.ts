@@ -1,15 +1,14 @@
 import type { Log } from "../lib/log.ts";
 import { createChunkStore } from "./chunk-store.ts";
-import type { Corpus } from "./corpus.ts";
 import { createDocuments } from "./documents.ts";
-import { createSql } from "./index-rows.ts";
+import { createSql } from "./sqlite-file.ts";
 import { openDatabase } from "./index-schema.ts";
-import { createIndexWriter } from "./index-writer.ts";
+import { createIndexWriter, type IndexWriter } from "./index-writer.ts";
 import type { Library } from "./library.ts";
 import { createSearch } from "./search.ts";
 import { createSessionReader } from "./session-reader.ts";
 
-export type TranscriptIndex = Corpus & Library & { close: () => void };
+export type TranscriptIndex = IndexWriter & Library & { close: () => void };
 
 /**
  * What was collected and everything that is found in it, in one SQLite file that several processes may share.

@@ -21,8 +21,6 @@ export type Line = {
   isPrompt: boolean;
   isError: boolean;
   facts: LineFacts;
-  /** Codex: the log that the line belongs to, when the same may stand in the other one. */
-  log: "item" | "event" | null;
 };
 
 export type Call = { id: string; name: string; input: Json };
@@ -57,7 +55,6 @@ export const emptyLine: Line = {
   isPrompt: false,
   isError: false,
   facts: {},
-  log: null,
 };
 
 /** Everything that is searched. */

@@ -1,8 +1,7 @@
-import { statSync } from "node:fs";
-import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { Source } from "./corpus.ts";
-import type { Facts } from "./facts.ts";
-import { storeFailure } from "./store-failure.ts";
+import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { ServiceError } from "../contract/errors.ts";
 
 type Value = string | number | null | Uint8Array;
 
@@ -69,13 +68,47 @@ const fileIdOf = (path: string): number | undefined => statSync(path, { throwIfN
 
 export type Sql = ReturnType<typeof createSql>;
 
-/** A source as it is stored. */
-export type SourceRow = { number: number; source: Source; facts: Facts };
+/** How long a writer waits for another process's transaction, ms. */
+const patience = 10_000;
 
-export type StoredSource = { number: number; record: string; facts: string };
+/** A file of this user, which several processes may share. @throws Error when it cannot be opened */
+export const openFile = (path: string): DatabaseSync => {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  // SQLite would let everybody read it.
+  closeSync(openSync(path, "a", 0o600));
+  const database = new DatabaseSync(path, { timeout: patience });
+  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
+  return database;
+};
 
-export const toSourceRow = ({ number, record, facts }: StoredSource): SourceRow => ({
-  number,
-  source: JSON.parse(record) as Source,
-  facts: JSON.parse(facts) as Facts,
-});
+const full = "cannot grow: make room on its disk; what is missing is then collected by itself";
+const unusable =
+  "cannot be used: give this user the right to read and write it and its directory, or name another BRIDGE_DIR";
+const damaged =
+  "is damaged: move it away, with the files that begin with its name. The transcripts that are there are then read anew";
+
+/** What to do about SQLite's result codes. Any other is a fault of the program. */
+const remedies: Record<number, string> = {
+  5: "is locked by another process: try again, or end that process", // BUSY
+  8: unusable, // READONLY
+  10: "cannot be read or written: look at its disk and at the limits of this process", // IOERR
+  11: damaged, // CORRUPT
+  13: full, // FULL
+  14: unusable, // CANTOPEN
+  26: damaged, // NOTADB
+};
+
+/** An error of the file at `path` as callers see it; others stay what they are. */
+const storeFailure = (error: unknown, path: string): unknown => {
+  const { code = "", errcode = 0, syscall, message } = error as NodeJS.ErrnoException & { errcode?: number };
+  const remedy = code.startsWith("ZSTD_")
+    ? damaged
+    : syscall === undefined
+      ? remedies[errcode % 256]
+      : code === "ENOSPC"
+        ? full
+        : unusable;
+  return remedy === undefined
+    ? error
+    : new ServiceError("store_unavailable", `${path} ${remedy} (${message})`, { cause: error });
+};
