@@ -18,5 +18,3 @@ export const createKeyedMutex = () => {
     },
   };
 };
-
-export type KeyedMutex = ReturnType<typeof createKeyedMutex>;

@@ -9,7 +9,7 @@ import { fromHere } from "./input.ts";
 
 type Input = { paths?: string; max_age_hours?: number; force?: boolean; dry_run?: boolean };
 
-/** `svc worktrees cleanup`. Ends with 1 when a named worktree stays. */
+/** `svc worktrees cleanup`. Ends with 1 when worktrees were named and one stays. */
 export const worktreesCleanup = async ({ input, flags }: Asked): Promise<ExitCode> => {
   const { paths: words, max_age_hours = 0, ...rest } = input as Input;
   const named = words === undefined ? [] : words.split(",").map(asked);
