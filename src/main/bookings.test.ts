@@ -13,7 +13,11 @@ const bookingsOf = (left: JobRecord[], refuses: string[] = []) => {
   const bookings = createBookings({
     store: {
       // As the store: a part at a time.
-      due: async (_what, _until, skip) => left.slice(skip).slice(0, 2).map(({ id }) => id),
+      due: async (_what, _until, skip) =>
+        left
+          .slice(skip)
+          .slice(0, 2)
+          .map(({ id }) => id),
       get: async (id) => left.find((each) => each.id === id) ?? null,
       update: (async (id: string) => (world.booked.push(id), null)) as JobStore["update"],
     },
