@@ -6,6 +6,7 @@ import { chatPeer } from "./chat-peer.ts";
 import { chatStalled } from "./chat-stalled.ts";
 import { chatStreams } from "./chat-streams.ts";
 import { eventLatency } from "./event-latency.ts";
+import { fleet } from "./fleet.ts";
 import { manyJobs } from "./many-jobs.ts";
 import { manyWorktrees } from "./many-worktrees.ts";
 import { mcpCalls } from "./mcp-calls.ts";
@@ -34,6 +35,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   otlp,
   abandoned: abandonedClients,
   scale,
+  fleet,
   usage,
   transcripts,
   "transcripts-idle": transcriptsIdle,

@@ -1,0 +1,161 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import pLimit from "p-limit";
+import { Redis } from "ioredis";
+import { isFinal, type Job } from "../src/contract/job.ts";
+import { cleanUp } from "../test/cleanup.ts";
+import { startRedis } from "../test/redis.ts";
+import { spawnService, type Service } from "../test/service-process.ts";
+import { until } from "../test/until.ts";
+import { atMost, percentile, type Figure } from "./statistics.ts";
+import { withDirectory } from "./workbench.ts";
+
+/** Instances of the large fleet, and the fleet that it is held against. */
+const many = Number(process.env["BENCH_FLEET"] ?? 200);
+const few = 1;
+
+/** Seconds without jobs before commands are counted, and for which they are. */
+const quiet = 30;
+const counted = 20;
+
+/** Jobs whose claims are timed, and the pause between two of them, ms. */
+const jobs = 100;
+const pause = 200;
+
+/**
+ * What a fleet costs its store: the commands of each idle instance as clients send them (what scripts do is not counted),
+ * the time from a submission to its claim, and what an instance that is killed at work costs the others.
+ */
+export const fleet = (): Promise<Figure[]> =>
+  withDirectory(async (directory) => {
+    try {
+      const alone = await measured(join(directory, "few"), few);
+      const together = await measured(join(directory, "many"), many);
+      return figures(alone, together);
+    } finally {
+      await cleanUp();
+    }
+  });
+
+type Measured = {
+  /** Of one instance, in a second. */
+  idleCommands: number;
+  claimP95: number;
+  /** Of all that are left, in a second, from the kill to its job's end. */
+  lossCommands: number;
+  /** From the kill to its job's end, s; NaN: nobody is left to end it. */
+  lossSeconds: number;
+};
+
+const figures = (alone: Measured, together: Measured): Figure[] => [
+  {
+    what: `commands a second of an idle instance, ${many} on one Redis`,
+    ours: together.idleCommands.toFixed(1),
+    baseline: `${alone.idleCommands.toFixed(1)} (${few})`,
+    value: together.idleCommands / alone.idleCommands,
+    unit: "x",
+    target: "≤ 3 a second",
+    met: atMost(together.idleCommands, 3),
+  },
+  {
+    what: `submission to claim, ${many} instances, p95`,
+    ours: `${together.claimP95.toFixed(0)} ms`,
+    baseline: `${alone.claimP95.toFixed(0)} ms (${few})`,
+    value: together.claimP95,
+    unit: "ms",
+    target: "≤ 100 ms",
+    met: atMost(together.claimP95, 100),
+  },
+  {
+    what: `commands a second while one of ${many} is lost (its job ended after ${together.lossSeconds.toFixed(1)} s)`,
+    ours: together.lossCommands.toFixed(0),
+    baseline: `${(together.idleCommands * (many - 1)).toFixed(0)} (idle)`,
+    value: together.lossCommands / (together.idleCommands * (many - 1)),
+    unit: "x",
+    target: "reported",
+    met: true,
+  },
+];
+
+const measured = async (directory: string, count: number): Promise<Measured> => {
+  const redis = await startRedis();
+  const limit = pLimit(4);
+  const services = await Promise.all(
+    Array.from({ length: count }, (_, n) => limit(() => start(directory, `i${n}`, redis.url))),
+  );
+  const [first] = services;
+  if (first === undefined) throw new Error("a fleet has an instance");
+  const claimP95 = percentile(await claimTimes(first), 0.95);
+  await delay(quiet * 1000);
+  const idleCommands = (await commandsDuring(redis.url, () => delay(counted * 1000))) / counted / count;
+  const loss = count === 1 ? { commands: Number.NaN, seconds: Number.NaN } : await lose(services, redis.url);
+  await Promise.all(services.map((service) => service.kill()));
+  await redis.kill();
+  return { idleCommands, claimP95, lossCommands: loss.commands, lossSeconds: loss.seconds };
+};
+
+const start = async (directory: string, name: string, kvUrl: string): Promise<Service> => {
+  const home = join(directory, name);
+  await mkdir(home, { recursive: true });
+  const env = { KV_URL: kvUrl, SERVICE_POD_NAME: name, SERVICE_LOG_LEVEL: "error" };
+  return spawnService({ home, env });
+};
+
+const task = (scenario: string) => ({ task: `scenario: ${scenario}`, repo_url: "" });
+
+/** From `queued` to `claimed` by the records, ms. */
+const claimTimes = async ({ client }: Service): Promise<number[]> => {
+  const ids: string[] = [];
+  for (let n = 0; n < jobs; n += 1) {
+    ids.push((await client.run_task(task("noop"))).job.id);
+    await delay(pause);
+  }
+  const ended = await Promise.all(
+    ids.map((id) =>
+      until(async () => {
+        const { job } = await client.get_job({ job_id: id });
+        return isFinal(job.status) ? job : null;
+      }),
+    ),
+  );
+  return ended.map((job) => at(job, "claimed") - at(job, "queued"));
+};
+
+const at = ({ stages }: Job, wanted: string): number =>
+  Date.parse(stages.find(({ stage }) => stage === wanted)?.at ?? "");
+
+/** Kills an instance at work, and waits until the others have ended its job. */
+const lose = async (services: Service[], kvUrl: string) => {
+  const [first, ...others] = services;
+  if (first === undefined) throw new Error("a fleet has an instance");
+  const { id } = (await first.client.run_task(task('paced {"steps": 600, "ms": 1000}'))).job;
+  const running = await until(async () => {
+    const { job } = await first.client.get_job({ job_id: id });
+    return job.pod_name !== null && job.stages.some(({ stage }) => stage === "agent_started") ? job : null;
+  });
+  const lost = services.find(({ env }) => env["SERVICE_POD_NAME"] === running.pod_name);
+  const witness = lost === first ? others[0] : first;
+  if (lost === undefined || witness === undefined) throw new Error(`nobody is ${running.pod_name}`);
+  const began = performance.now();
+  const commands = await commandsDuring(kvUrl, async () => {
+    await lost.kill();
+    await until(async () => isFinal((await witness.client.get_job({ job_id: id })).job.status));
+  });
+  const seconds = (performance.now() - began) / 1000;
+  return { commands: commands / seconds, seconds };
+};
+
+/** Commands that clients send while `work` lasts. */
+const commandsDuring = async (url: string, work: () => Promise<unknown>): Promise<number> => {
+  const client = new Redis(url);
+  const monitor = await client.monitor();
+  let commands = 0;
+  monitor.on("monitor", (_time: string, _args: string[], source: string) => {
+    if (source !== "lua") commands += 1;
+  });
+  await work();
+  monitor.disconnect();
+  client.disconnect();
+  return commands;
+};
