@@ -68,7 +68,7 @@ test("a dashboard for BullMQ shows of the queues what GET /jobs says, under load
   const others = await Promise.all(
     Array.from({ length: 30 }, () => submit({ task: 'scenario: noop {"ms":200}' })),
   );
-  const looks: { off: number; delayed: number; waiting: number; over: number }[] = [];
+  const looks: { off: number; waiting: number; over: number }[] = [];
   do {
     const [shown, listed] = await Promise.all([dashboard(), countsOf(service)]);
     looks.push({ off: apart(shown, listed), ...shown });
@@ -82,7 +82,7 @@ test("a dashboard for BullMQ shows of the queues what GET /jobs says, under load
   const exact = looks.filter(({ off }) => off === 0);
   process.stdout.write(`the dashboard agreed ${exact.length} times of ${looks.length}\n`);
   expect(exact.length).toBeGreaterThan(looks.length / 4);
-  expect(exact.some(({ delayed, waiting, over }) => delayed > 0 && waiting > 10 && over > 1)).toBe(true);
+  expect(exact.some(({ waiting, over }) => waiting > 10 && over > 1)).toBe(true);
   await until(async () => apart(await dashboard(), await countsOf(service)) === 0);
   expect(await dashboard()).toEqual({ waiting: 0, delayed: 0, active: 0, over: 36, failed: 0 });
 });
