@@ -164,9 +164,9 @@ export const writeClone = async (
   const { gitDir, cacheDir } = worktree;
   const here = (await isDirectory(gitDir)) ? agent : null;
   const cached = await cachedRefs(context, cacheDir, here === null ? remoteRefs : [remoteBranches]);
-  if (here === null) await rm(gitDir, { recursive: true, force: true });
   // The agent's clone was elsewhere, and is not read any more.
   if (agent !== here && tip !== null) await bringObjects(context, worktree, { tip, without: cached });
+  if (here === null) await rm(gitDir, { recursive: true, force: true });
   await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(context, worktree, source));

@@ -134,21 +134,19 @@ test("a force ends the job at work in it and names it, and so does the try befor
   const job = stdout.trim();
   await until(async () => (await service.client.get_job({ job_id: job })).job.status === "running");
   const forced = ["worktrees", "cleanup", id, "--force"];
-  expect((await svc([...forced, "--dry-run"], { env })).stdout).toContain(
-    `\n    job ${job} would be cancelled\n`,
-  );
-  expect((await svc(forced, { env })).stdout).toContain(`\n    job ${job} was cancelled\n`);
+  expect((await svc([...forced, "--dry-run"], { env })).stdout).toContain(`would be cancelled: ${job}\n`);
+  expect((await svc(forced, { env })).stdout).toContain(`    cancelled: ${job}\n`);
   const shown = await svc(["job", job], { env });
   expect(shown.stdout).toMatch(/^Status +cancelled\nError +Cancelled: its worktree was removed with force$/m);
 });
 
-test("a preparation that failed is named, and leaves the list with the command that is printed", async () => {
+test("a preparation that failed says why, and leaves the list by a cleanup", async () => {
   const { path } = await makeRemote();
   const { code, stderr } = await svc(["worktrees", "prepare", path, "--base-ref", "nosuch"], { env });
   expect(code).toBe(1);
-  const id = /no branch or tag[^]*remove it: {2}svc worktrees cleanup (\S+)\n$/.exec(stderr)?.[1] ?? "";
+  expect(stderr).toMatch(/no branch or tag/);
   const list = async () => (await svc(["worktrees", "list"], { env })).stdout;
-  expect(await list()).toMatch(new RegExp(`^${id}  failed`, "m"));
+  const id = /^(\S+) {2}failed/m.exec(await list())?.[1] ?? "";
   expect((await svc(["worktrees", "cleanup", id], { env })).code).toBe(0);
   expect(await list()).not.toContain(id);
 });
@@ -202,7 +200,7 @@ test("the disk shows each repository with what it takes, and too little room as 
 
   const full = await startService({ env: { SERVICE_MIN_FREE_DISK_BYTES: "1125899906842624" } });
   const there = { env: { SERVICE_PORT: new URL(full.url).port } };
-  expect((await svc(["disk"], there)).stdout).toMatch(/No job is accepted: less than 1\.0 PiB is free/);
+  expect((await svc(["disk"], there)).stdout).toMatch(/No job is accepted with less than 1\.0 PiB free/);
   for (const args of [
     ["run", "x"],
     ["worktrees", "prepare", remote.path],
