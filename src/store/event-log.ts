@@ -46,7 +46,8 @@ export const createEventLog = (options: Options) => {
       const { at, attempt } = JSON.parse(fields["e"] ?? "") as { at: string; attempt: number };
       const what = weight === "text" ? "thinking and text" : "all but stages";
       const message = `${why}: from here on ${what} may be left out`;
-      return itemOf(at, attempt, { type: "warning", message });
+      // It is said once, so it must not be left out itself.
+      return { ...itemOf(at, attempt, { type: "warning", message }), weight: "needed" };
     },
     log,
   });

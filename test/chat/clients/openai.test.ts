@@ -3,6 +3,7 @@ import { afterEach, beforeAll, expect, test } from "vitest";
 import { key, startScene, untilIdle, askedOf, lastAsked, type Scene } from "./scene.ts";
 import { work, workContent } from "./scripted.ts";
 import { dataOf, checkWire, recordingFetch } from "./wire.ts";
+import { until } from "../../until.ts";
 
 /** The client library `openai` against the service with the real agent CLI. */
 let scene: Scene;
@@ -203,7 +204,7 @@ test("with all places taken the client asks again as it is asked to, until one i
   const patient = openai.chat.completions.create(saying('scenario: text {"text": "At last."}'), {
     maxRetries: 100,
   });
-  await expect.poll(() => wire.exchanges.length).toBeGreaterThan(4);
+  await until(() => wire.exchanges.length > 4, { what: "the client to have asked again" });
   for (const { controller } of takers) controller.abort();
   expect((await patient).choices[0]?.message.content).toBe("At last.");
   await untilIdle(scene);
