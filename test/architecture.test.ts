@@ -172,7 +172,7 @@ const budgets: Record<string, number> = {
   profiles: 1877,
   repos: 3324,
   runner: 609,
-  store: 2745,
+  store: 2746,
   telemetry: 1571,
   transcripts: 3972,
   tui: 666,
