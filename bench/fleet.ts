@@ -1,11 +1,14 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import pLimit from "p-limit";
 import { Redis } from "ioredis";
+import { createClient } from "../src/client/client.ts";
 import { isFinal, type Job } from "../src/contract/job.ts";
 import { cleanUp } from "../test/cleanup.ts";
 import { startRedis } from "../test/redis.ts";
+import { makeRemote } from "../test/remote.ts";
 import { spawnService, type Service } from "../test/service-process.ts";
 import { until } from "../test/until.ts";
 import { atMost, percentile, type Figure } from "./statistics.ts";
@@ -78,31 +81,44 @@ const figures = (alone: Measured, together: Measured): Figure[] => [
   },
 ];
 
+/** Services in one process of their own, and the one that will be lost. */
+const perHost = 50;
+
 const measured = async (directory: string, count: number): Promise<Measured> => {
   const redis = await startRedis();
-  const limit = pLimit(4);
-  const services = await Promise.all(
-    Array.from({ length: count }, (_, n) => limit(() => start(directory, `i${n}`, redis.url))),
-  );
-  const [first] = services;
-  if (first === undefined) throw new Error("a fleet has an instance");
-  const claimP95 = percentile(await claimTimes(first), 0.95);
+  await mkdir(directory, { recursive: true });
+  const env = { KV_URL: redis.url, SERVICE_LOG_LEVEL: "error" };
+  const victim = await spawnService({ home: directory, env: { ...env, SERVICE_POD_NAME: "victim" } });
+  const hosts: ChildProcess[] = [];
+  for (let first = 1; first < count; first += perHost)
+    hosts.push(await startHost(directory, first, Math.min(perHost, count - first), victim.env));
+  const claimP95 = percentile(await claimTimes(victim), 0.95);
   await delay(quiet * 1000);
   const idleCommands = (await commandsDuring(redis.url, () => delay(counted * 1000))) / counted / count;
-  const loss = count === 1 ? { commands: Number.NaN, seconds: Number.NaN } : await lose(services, redis.url);
-  await Promise.all(services.map((service) => service.kill()));
+  const loss =
+    count === 1 ? { commands: Number.NaN, seconds: Number.NaN } : await lose(victim, hosts, redis.url);
+  await victim.kill();
+  for (const host of hosts) host.kill("SIGKILL");
   await redis.kill();
   return { idleCommands, claimP95, lossCommands: loss.commands, lossSeconds: loss.seconds };
 };
 
-const start = async (directory: string, name: string, kvUrl: string): Promise<Service> => {
-  const home = join(directory, name);
-  await mkdir(home, { recursive: true });
-  const env = { KV_URL: kvUrl, SERVICE_POD_NAME: name, SERVICE_LOG_LEVEL: "error" };
-  return spawnService({ home, env });
+const urlOf = new WeakMap<ChildProcess, string>();
+
+const startHost = async (
+  directory: string,
+  first: number,
+  count: number,
+  env: Record<string, string>,
+): Promise<ChildProcess> => {
+  const args = [join(import.meta.dirname, "fleet-host.ts"), String(first), String(count), directory];
+  const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  const [url] = (await once(child.stdout, "data")) as [Buffer];
+  urlOf.set(child, url.toString().trim());
+  return child;
 };
 
-const task = (scenario: string) => ({ task: `scenario: ${scenario}`, repo_url: "" });
+const task = (scenario: string) => ({ task: `scenario: ${scenario}` });
 
 /** From `queued` to `claimed` by the records, ms. */
 const claimTimes = async ({ client }: Service): Promise<number[]> => {
@@ -125,22 +141,18 @@ const claimTimes = async ({ client }: Service): Promise<number[]> => {
 const at = ({ stages }: Job, wanted: string): number =>
   Date.parse(stages.find(({ stage }) => stage === wanted)?.at ?? "");
 
-/** Kills an instance at work, and waits until the others have ended its job. */
-const lose = async (services: Service[], kvUrl: string) => {
-  const [first, ...others] = services;
-  if (first === undefined) throw new Error("a fleet has an instance");
-  const { id } = (await first.client.run_task(task('paced {"steps": 600, "ms": 1000}'))).job;
-  const running = await until(async () => {
-    const { job } = await first.client.get_job({ job_id: id });
-    return job.pod_name !== null && job.stages.some(({ stage }) => stage === "agent_started") ? job : null;
-  });
-  const lost = services.find(({ env }) => env["SERVICE_POD_NAME"] === running.pod_name);
-  const witness = lost === first ? others[0] : first;
-  if (lost === undefined || witness === undefined) throw new Error(`nobody is ${running.pod_name}`);
+/** Kills the instance while it is at work, and waits until the others have ended its job. */
+const lose = async (victim: Service, [host]: ChildProcess[], kvUrl: string) => {
+  const witness = createClient({ baseUrl: (host && urlOf.get(host)) ?? "" });
+  const { worktree } = await victim.client.prepare_worktree({ repo_url: (await makeRemote()).path });
+  const bound = { ...task('paced {"steps": 600, "ms": 1000}'), worktree_id: worktree.worktree_id };
+  const { id } = (await victim.client.run_task(bound)).job;
+  const jobNow = async () => (await witness.get_job({ job_id: id })).job;
+  await until(async () => (await jobNow()).stages.some(({ stage }) => stage === "agent_started"));
   const began = performance.now();
   const commands = await commandsDuring(kvUrl, async () => {
-    await lost.kill();
-    await until(async () => isFinal((await witness.client.get_job({ job_id: id })).job.status));
+    await victim.kill();
+    await until(async () => isFinal((await jobNow()).status));
   });
   const seconds = (performance.now() - began) / 1000;
   return { commands: commands / seconds, seconds };
