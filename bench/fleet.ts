@@ -1,9 +1,10 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { Redis } from "ioredis";
 import { createClient } from "../src/client/client.ts";
 import { isFinal, type Job } from "../src/contract/job.ts";
 import { cleanUp } from "../test/cleanup.ts";
@@ -158,16 +159,16 @@ const lose = async (victim: Service, [host]: ChildProcess[], kvUrl: string) => {
   return { commands: commands / seconds, seconds };
 };
 
-/** Commands that clients send while `work` lasts. */
+/** Commands that clients send while `work` lasts: MONITOR marks with `lua` those of scripts. */
 const commandsDuring = async (url: string, work: () => Promise<unknown>): Promise<number> => {
-  const client = new Redis(url);
-  const monitor = await client.monitor();
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write("MONITOR\r\n");
   let commands = 0;
-  monitor.on("monitor", (_time: string, _args: string[], source: string) => {
-    if (source !== "lua") commands += 1;
+  createInterface(socket).on("line", (line) => {
+    if (/^\+[\d.]+ \[\d+ (?!lua\])/.test(line)) commands += 1;
   });
   await work();
-  monitor.disconnect();
-  client.disconnect();
+  socket.destroy();
   return commands;
 };

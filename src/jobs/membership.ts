@@ -67,7 +67,7 @@ export const createPresence = ({ instances, settings, backSince }: PresenceDepen
     mayHaveLapsed,
     /** Reads which instances are alive. Rejects when the store is unreachable. */
     refresh: async (): Promise<void> => {
-      living = new Set((await instances.list()).map(({ name }) => name));
+      living = new Set(await instances.living());
       for (const name of living) {
         seen.add(name);
         missingSince.delete(name);

@@ -99,7 +99,7 @@ export const createBookings = (deps: Dependencies) => {
   };
 };
 
-const intervalMs = 5000;
+const intervalMs = 15_000;
 
 /** Age at which the end of a job is seen as left behind, ms: a younger one is probably being booked. */
 const settlingMs = 5000;

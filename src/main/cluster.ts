@@ -65,7 +65,7 @@ export const createCluster = (deps: Dependencies) => {
   /** Looks for lost runs every second. Without any run it looks less often: one that begins is seen in time. */
   const startSweep = (): void => {
     const [round, restful] = stores.shared
-      ? [sweep.round, Math.floor(settings.instanceLease / 4)]
+      ? [sweep.round, Math.floor(settings.instanceLease / 2)]
       : [sweep.ownRound, 0];
     let rest = 0;
     sweeper = startRepeating(async () => {

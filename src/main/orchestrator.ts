@@ -275,7 +275,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   cluster.start(() => chat()?.turns ?? 0, publicAddress(settings, url));
   const retries = createRetries();
   // Each round asks the store.
-  const retention = startRetention(context, shared ? 5000 : 1000, async (aborted, isSure) => {
+  const retention = startRetention(context, shared ? 15_000 : 1000, async (aborted, isSure) => {
     if (!isSure) return;
     const round = {
       ...settling,

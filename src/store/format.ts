@@ -71,7 +71,7 @@ export const inKv = (kv: Kv): Place => ({
 });
 
 /** How often the number is written again where it is gone, ms: a store that was emptied in use keeps its number. */
-const markEvery = 10_000;
+const markEvery = 30_000;
 
 /** Until the returned function is called. */
 export const keepMarked = (kv: Kv): (() => void) => {

@@ -55,6 +55,7 @@ test("instances list each other by name, without those whose lease has expired",
   const names = async () => (await b.instances.list()).map((facts) => facts.name);
   expect(await names()).toEqual(["pod-a", "pod-b"]);
   await until(async () => (await names()).join() === "pod-b");
+  expect(await b.instances.living()).toEqual(["pod-b"]);
 });
 
 test("a name that a living process of this machine has is refused with a sentence for the operator", async () => {
@@ -82,6 +83,7 @@ test("the name of an ended process of this machine is taken over, and the old st
   await second.instances.join(fresh);
   expect(await first.instances.renew(old)).toBe("taken");
   await first.instances.leave();
+  expect(await second.instances.living()).toEqual(["pod-a"]);
   expect(await second.instances.list()).toEqual([fresh]);
   expect(await second.instances.renew(fresh)).toBe("renewed");
 });
@@ -170,7 +172,8 @@ test("an unreadable lease does not hide the others", async () => {
   await kv.ask(async (client) => {
     await client.set(kv.key("pod", "garbage"), "{");
     await client.lpush(kv.key("pod", "list"), "x");
-    for (const name of ["garbage", "list"]) await client.zadd(kv.jobKey("pods"), String(Date.now()), name);
+    const later = String(Date.now() + 60_000);
+    for (const name of ["garbage", "list"]) await client.zadd(kv.jobKey("pods"), later, name);
   });
   expect((await instances.list()).map(({ name }) => name)).toEqual(["pod-a"]);
 });

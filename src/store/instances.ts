@@ -2,7 +2,7 @@ import { readlink } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { failureOf } from "../kv/failure.ts";
-import type { Kv } from "../kv/kv.ts";
+import { createScript, type Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { isAlive, type ProcessIdentity } from "../lib/process/identity.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
@@ -35,13 +35,21 @@ type Options = {
   log: Log;
 };
 
-/** Names of instances without a lease for this long are removed, and the name is announced so often, ms. */
-const forgetAfter = 86_400_000;
-const announceEvery = 60_000;
+/**
+ * Answers the names whose time is not over, by the store's clock alone: one that is set must not part the instances.
+ * Arguments: a name that lives on from now, and for how long, ms.
+ */
+const livingNames = createScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if ARGV[1] then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+return redis.call('ZRANGE', KEYS[1], 0, -1)`);
 
 /**
  * PORT. The instances that share the store. An instance has its name by a lease, whose text holds its facts and which it
- * renews; a sorted set has all names. One whose lease has expired is dead, frozen or cut off, and the others settle its jobs.
+ * renews; a sorted set has all names, each with the end of its lease, so that one command tells who lives. One whose lease
+ * has expired is dead, frozen or cut off, and the others settle its jobs.
  *
  * Every function rejects with `ServiceError("store_unavailable")` when the store cannot be reached.
  */
@@ -52,18 +60,15 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
   const flagOf = (instance: string): string => kv.key("pod", instance, "draining");
   const warnings = createWarnOnce();
   let epoch = "";
-  let announced = 0;
 
   const markOf = (start: string): string => `"epoch":"${start}"`;
   const textOf = async (facts: InstanceFacts): Promise<string> =>
     JSON.stringify({ facts, process: self, pid_namespace: await pidNamespace() } satisfies Lease);
 
-  /** Other instances find the lease by its name. */
-  const announce = async (): Promise<void> => {
-    const at = kv.now().getTime();
-    await kv.ask((client) => client.zadd(names, String(at), name));
-    announced = at;
-  };
+  const announce = (): Promise<unknown> =>
+    kv.ask((client) => livingNames(client, [names], [name, String(ms)]));
+  const living = async (): Promise<string[]> =>
+    (await kv.ask((client) => livingNames(client, [names], []))) as string[];
 
   /** Null: there is no lease, or it is unreadable and counts as none. */
   const factsOf = async (instance: string): Promise<InstanceFacts | null> => {
@@ -109,25 +114,26 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
         if (await leases.take(name, { seen, text, ms })) break;
       }
       await announce();
-      const before = kv.now().getTime() - forgetAfter;
-      await kv.ask((client) => client.zremrangebyscore(names, "-inf", String(before)));
     },
 
     renew: async (facts: InstanceFacts): Promise<Renewal> => {
       const text = await textOf(facts);
       const result = await leases.renew(name, { mark: markOf(facts.epoch), text, ms, anew: true });
-      const isDue = kv.now().getTime() - announced > announceEvery;
-      if (result === "lapsed" || (result === "renewed" && isDue)) await announce();
+      if (result !== "taken") await announce();
       return result;
     },
 
     /** Releases the name, unless another start has it. */
-    leave: (): Promise<void> => leases.release(name, markOf(epoch)),
+    leave: async (): Promise<void> => {
+      if (await leases.release(name, markOf(epoch))) await kv.ask((client) => client.zrem(names, name));
+    },
+
+    /** Names of the instances whose lease is valid. */
+    living,
 
     /** Instances whose lease is valid, by name. */
     list: async (): Promise<InstanceFacts[]> => {
-      const known = await kv.ask((client) => client.zrange(names, "0", "-1"));
-      const found = await Promise.all(known.map(factsOf));
+      const found = await Promise.all((await living()).map(factsOf));
       return found.filter((facts) => facts !== null).toSorted((a, b) => (a.name < b.name ? -1 : 1));
     },
 
@@ -189,6 +195,7 @@ export const createLocalInstances = (): Instances => {
     leave: async () => {
       self = null;
     },
+    living: async () => (self === null ? [] : [self.name]),
     list: async () => (self === null ? [] : [self]),
     askToDrain: async (name, seconds) => {
       if (name === self?.name) drainsUntil = performance.now() + seconds * 1000;

@@ -19,8 +19,8 @@ return found and 'renewed' or 'lapsed'`);
 /** Argument: the holder's mark. */
 const release = createScript(`
 local found = redis.call('GET', KEYS[1])
-if found and string.find(found, ARGV[1], 1, true) then redis.call('DEL', KEYS[1]) end
-return 1`);
+if not found or not string.find(found, ARGV[1], 1, true) then return 0 end
+return redis.call('DEL', KEYS[1])`);
 
 /**
  * `lapsed`: the lease had expired and was taken anew in the same step; other instances may have settled this one's jobs.
@@ -47,10 +47,9 @@ export const createRedisLeases = (kv: Kv, keyOf: (name: string) => string) => ({
     const args = [mark, text, String(ms), anew ? "1" : "0"];
     return (await kv.ask((client) => renew(client, [keyOf(name)], args))) as Renewal;
   },
-  /** Does nothing when another holder has the lease. */
-  release: async (name: string, mark: string): Promise<void> => {
-    await kv.ask((client) => release(client, [keyOf(name)], [mark]));
-  },
+  /** False, and nothing done, when the holder does not have the lease. */
+  release: async (name: string, mark: string): Promise<boolean> =>
+    (await kv.ask((client) => release(client, [keyOf(name)], [mark]))) === 1,
 });
 
 type LockOptions = { kv: Kv; leaseSeconds: number; owner: { podName: string; epoch: string } };
@@ -63,7 +62,7 @@ export const createRedisLocks = ({ kv, leaseSeconds, owner }: LockOptions): Lock
   const releases = new Set<Lock["release"]>();
   const leases = createRedisLeases(kv, (name) => kv.jobKey("lock", name));
 
-  const releaseLease = (name: string, token: string): Promise<void> =>
+  const releaseLease = (name: string, token: string): Promise<unknown> =>
     leases.release(name, token).catch(() => undefined);
 
   /** Locks of an earlier start of this instance are free: the instance has its name by a lease of its own. */

@@ -30,6 +30,6 @@ export const playInstances = async (kvUrl: string, all: InstanceFacts[]): Promis
   for (const facts of all) {
     const lease = { facts, process: null, pid_namespace: "", lease_ms: 30_000 };
     await kv.client.set(kv.key("pod", facts.name), JSON.stringify(lease));
-    await kv.client.zadd(kv.jobKey("pods"), String(Date.now()), facts.name);
+    await kv.client.zadd(kv.jobKey("pods"), String(Date.now() + 3_600_000), facts.name);
   }
 };
