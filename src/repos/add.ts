@@ -7,11 +7,11 @@ import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./check
 import {
   type Refs,
   branchRef,
-  cachedRefs,
   emptyTree,
   hasDirectory,
   indexHiding,
   openWorktree,
+  readRefs,
   remoteRefs,
   writeClone,
 } from "./clone.ts";
@@ -102,7 +102,7 @@ const make = async (
   const { repo, worktreeId, branch } = request;
   const repoKey = repo === null ? null : repo.key;
   const paths = locate(context, worktreeId, repoKey);
-  const refs = await cachedRefs(context, paths.cacheDir, [...remoteRefs, `refs/heads/${branch}`]);
+  const refs = await readRefs(paths.cacheDir, [...remoteRefs, `refs/heads/${branch}`]);
   const known = existing?.ready === true ? existing.worktree : null;
   if (request.mustBeNew === true && existing === null) requireNew(refs, request);
   const { start, ...base } = await startOf(context, request, { refs, known, cacheDir: paths.cacheDir });
@@ -156,7 +156,12 @@ const startOf = async (
   const tip = await tipOfBranch(context, cacheDir, { refs, branch });
   if (known !== null) return { baseRef: known.baseRef, baseSha: known.baseSha, start: tip ?? known.baseSha };
   if (repo === null) return { baseRef: asked, baseSha: null, start: tip };
-  const { baseRef, baseSha } = await resolveBase(context, { url: repo.url, baseRef: asked, refs });
+  const { baseRef, baseSha } = await resolveBase(context, {
+    url: repo.url,
+    baseRef: asked,
+    refs,
+    gitDir: cacheDir,
+  });
   if (tip === null || baseSha === null) return { baseRef, baseSha, start: tip ?? baseSha };
   const fork = await runGitOrNull(context, cacheDir, ["merge-base", "--end-of-options", baseSha, tip]);
   return { baseRef, baseSha: fork?.stdout.trim() ?? baseSha, start: tip };
@@ -168,8 +173,8 @@ const tipOfBranch = async (
   cacheDir: string,
   { refs, branch }: { refs: Refs; branch: string },
 ): Promise<string | null> => {
-  const saved = refs.get(`refs/heads/${branch}`)?.commit ?? null;
-  const pushed = refs.get(`${remoteBranches}${branch}`)?.commit ?? null;
+  const saved = refs.get(`refs/heads/${branch}`) ?? null;
+  const pushed = refs.get(`${remoteBranches}${branch}`) ?? null;
   if (saved === null || pushed === null) return saved ?? pushed;
   return (await isAncestor(context, cacheDir, { ancestor: saved, of: pushed })) ? pushed : saved;
 };
@@ -191,7 +196,7 @@ const catchUp = async (context: GitContext, owned: OwnerFile): Promise<Worktree>
   const { worktree } = owned;
   const { ownDir, branch, cacheDir } = worktree;
   const tracked = `${remoteBranches}${branch}`;
-  const theirs = (await cachedRefs(context, cacheDir, [tracked])).get(tracked)?.commit;
+  const theirs = (await readRefs(cacheDir, [tracked])).get(tracked);
   if (theirs === undefined) return worktree;
   const { agent } = await openWorktree(context, worktree);
   const ours = agent.refs.get(branchRef(worktree));

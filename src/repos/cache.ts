@@ -66,14 +66,14 @@ const basicsOf = ({ settings }: GitContext, url: string | null) => ({
 });
 
 /**
- * Jobs leave a loose ref each, and a fetch reads all refs: packed, 5,000 of them cost a tenth of the time. Jobs and fetches
+ * Fetches and jobs leave loose refs, and the next one reads all refs: packed, 5,000 of them cost a tenth of the time. Jobs and fetches
  * leave a pack each, and every look for an object goes through all of them: the small ones become one, which keeps what no
  * ref reaches too (worktrees borrow it).
  */
 const tidy = async (locked: LockedContext, gitDir: string): Promise<void> => {
   const list = (name: string): Promise<string[]> => readdir(join(gitDir, name)).catch(() => []);
   const run = (...args: string[]) => withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, args));
-  const refs = [...(await list("refs/service/salvage")), ...(await list("refs/heads/service"))];
+  const refs = await readdir(join(gitDir, "refs"), { recursive: true }).catch(() => []);
   if (refs.length >= maxLooseRefs) await run("pack-refs", "--all");
   const packs = (await list("objects/pack")).filter((name) => name.endsWith(".pack"));
   if (packs.length > maxPacks) await run("repack", "--quiet", "-d", "--geometric=2");
@@ -188,8 +188,7 @@ const fetchAll = async (locked: LockedContext, url: string, into: string): Promi
   });
   if (stderr.includes("shallow roots are not allowed"))
     throw new RepoError("clone_failed", shallowRepository(url));
-  const list = ["for-each-ref", "--count=1", "refs/remotes/origin"];
-  if ((await runGit(locked, into, list)).stdout !== "") return;
+  if ((await readRefs(into, ["refs/remotes/origin"])).size > 0) return;
   if ((await runRemote(locked, url, { command: ["ls-remote", "--heads"] })).stdout !== "")
     throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);
 };

@@ -7,10 +7,10 @@ import { fetchRepo } from "./cache.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import {
   branchRef,
-  cachedRefs,
   emptyTree,
   indexHiding,
   openWorktree,
+  readRefs,
   remoteRefs,
   type AgentClone,
 } from "./clone.ts";
@@ -243,8 +243,8 @@ export const unsavedCommits = async (
   { cacheDir, baseSha, ownDir }: Worktree,
   { agent, pushed = null }: { agent: AgentClone; pushed?: string | null },
 ): Promise<string[]> => {
-  const remote = await cachedRefs(context, cacheDir, remoteRefs);
-  const known = [baseSha, pushed, ...Array.from(remote.values(), ({ sha }) => sha)];
+  const remote = await readRefs(cacheDir, remoteRefs);
+  const known = [baseSha, pushed, ...remote.values()];
   const without = known.flatMap((commit) => (commit === null ? [] : [`^${commit}`]));
   const input = [...agent.tips, ...without, ""].join("\n");
   const args = ["rev-list", "--parents", "--ignore-missing", "--stdin"];

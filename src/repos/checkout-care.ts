@@ -1,7 +1,7 @@
 import { lstat, mkdir, readFile, readlink, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fetchRepo } from "./cache.ts";
-import { cachedRefs, remoteRefs } from "./clone.ts";
+import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runGit, type GitContext } from "./git-context.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
@@ -16,9 +16,9 @@ export const checkOutFiles = async (context: GitContext, request: FilesRequest):
   const { url, ref, into } = request;
   const { gitDir } = await fetchRepo(context, { url, allowLocal: true });
   return attempt(context, { reason: "worktree_failed", what: `check out ${url}` }, async () => {
-    const refs = await cachedRefs(context, gitDir, remoteRefs);
+    const refs = await readRefs(gitDir, remoteRefs);
     const baseRef = ref || ((await askHead(context, url)).branch ?? "");
-    const { baseSha: commit } = await resolveBase(context, { url, baseRef, refs });
+    const { baseSha: commit } = await resolveBase(context, { url, baseRef, refs, gitDir });
     if (commit === null) throw new RepoError("worktree_failed", `The repository ${url} has no commit.`);
     const directory = join(into, commit);
     if ((await lstat(directory).catch(() => null)) !== null) return commit;

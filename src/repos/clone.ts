@@ -32,22 +32,6 @@ export const requireDirectory = async ({ path }: Worktree): Promise<void> => {
     throw new RepoError("worktree_failed", `The directory ${path} was deleted, and its clone with it`);
 };
 
-/** Refs by name. `commit`: the commit of an annotated tag, else the same as `sha`. */
-export type Refs = Map<string, { sha: string; commit: string }>;
-
-/** Refs of the cached clone under these prefixes. Empty when there is no cache. */
-export const cachedRefs = async (context: GitContext, cacheDir: string, names: string[]): Promise<Refs> => {
-  if ((await lstat(cacheDir).catch(() => null)) === null) return new Map();
-  const args = ["for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", ...names];
-  const { stdout } = await runGit(context, cacheDir, args);
-  return new Map(
-    stdout.split("\n").flatMap((line) => {
-      const [sha = "", name, peeled] = line.split(" ");
-      return name === undefined ? [] : [[name, { sha, commit: peeled || sha }]];
-    }),
-  );
-};
-
 /** Prefixes of the refs that a worktree's clone copies from the cached clone. */
 export const remoteRefs = ["refs/remotes/origin", "refs/tags"];
 
@@ -62,7 +46,7 @@ export type AgentClone = {
   /** The ref that is checked out; null: a commit on no branch. */
   on: string | null;
   head: string | null;
-  refs: Map<string, string>;
+  refs: Refs;
   /** Commits that branches, the stash or a HEAD name, or that were once checked out on no branch. */
   tips: string[];
 };
@@ -88,17 +72,27 @@ export const readAgentClone = async (worktree: Worktree): Promise<AgentClone> =>
 
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);
 
-export const readRefs = async (dir: string): Promise<Map<string, string>> => {
-  const packed = (await textOf(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
-  const refs = new Map(Array.from(packed, ([, id = "", name = ""]) => [pathBytes(name).toString(), id]));
-  const files = await readdir(join(dir, "refs"), { recursive: true, withFileTypes: true }).catch(() => []);
-  for (const file of files.filter((entry) => entry.isFile())) {
-    const path = join(file.parentPath, file.name);
-    const id = idIn(await textOf(path));
-    if (id !== null) refs.set(path.slice(dir.length + 1), id);
+/** Ids by name, of an annotated tag its own. */
+export type Refs = Map<string, string>;
+
+/** Refs of a git directory of these names or below them. Their objects may be missing. Empty when there is no directory. */
+export const readRefs = async (dir: string, names = ["refs"]): Promise<Refs> => {
+  const loose: Refs = new Map();
+  for (const root of names) {
+    const place = join(dir, root);
+    const files = await readdir(place, { recursive: true, withFileTypes: true }).catch(() => []);
+    const paths = files.filter((entry) => entry.isFile()).map((file) => join(file.parentPath, file.name));
+    for (const path of [place, ...paths]) {
+      const id = idIn(await textOf(path));
+      if (id !== null) loose.set(path.slice(dir.length + 1), id);
+    }
   }
-  for (const name of refs.keys()) if (!isGitName(name)) refs.delete(name);
-  return refs;
+  // Read after the files, which git deletes when it has packed them.
+  const packed = (await textOf(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
+  const refs = Array.from(packed, ([, id = "", name = ""]) => [pathBytes(name).toString(), id] as const);
+  const isWanted = (name: string): boolean =>
+    name.includes("/") && isGitName(name) && names.some((root) => `${name}/`.startsWith(`${root}/`));
+  return new Map([...refs, ...loose].filter(([name]) => isWanted(name)));
 };
 
 /** Commits of the stash and of the agent's other worktrees, and those on no branch that were left: only logs name them. */
@@ -163,7 +157,7 @@ export const writeClone = async (
 ): Promise<void> => {
   const { gitDir, cacheDir } = worktree;
   const here = (await isDirectory(gitDir)) ? agent : null;
-  const cached = await cachedRefs(context, cacheDir, here === null ? remoteRefs : [remoteBranches]);
+  const cached = await readRefs(cacheDir, here === null ? remoteRefs : remoteRefs.slice(0, 1));
   // The agent's clone was elsewhere, and is not read any more.
   if (agent !== here && tip !== null) await bringObjects(context, worktree, { tip, without: cached });
   if (here === null) await rm(gitDir, { recursive: true, force: true });
@@ -171,7 +165,7 @@ export const writeClone = async (
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(context, worktree, source));
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));
-  const refs = new Map([...own, ...Array.from(cached, ([name, { sha }]) => [name, sha] as const)]);
+  const refs = new Map([...own, ...cached]);
   if (tip !== null) refs.set(branchRef(worktree), tip);
   const lines = Array.from(refs, ([name, sha]) => `${sha} ${name}\n`);
   await replace(join(gitDir, "packed-refs"), lines.join(""), { durable: here !== null });
@@ -187,7 +181,7 @@ const bringObjects = async (
   { ownDir }: Worktree,
   { tip, without }: { tip: string; without: Refs },
 ): Promise<void> => {
-  const input = [tip, ...Array.from(without.values(), ({ sha }) => `^${sha}`), ""].join("\n");
+  const input = [tip, ...Array.from(without.values(), (id) => `^${id}`), ""].join("\n");
   const args = ["pack-objects", "--quiet", "--revs", join(ownDir, "objects", "pack", "pack")];
   await runGit(context, ownDir, args, { input });
 };

@@ -2,7 +2,7 @@ import { mkdir, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fetchOptions } from "./cache.ts";
 import { capture, captureOrReason, readWhole, unsavedCommits } from "./capture.ts";
-import { branchRef, cachedRefs, emptyTree, hasDirectory, requireDirectory, writeClone } from "./clone.ts";
+import { branchRef, emptyTree, hasDirectory, readRefs, requireDirectory, writeClone } from "./clone.ts";
 import { changedFiles } from "./diff.ts";
 import { attempt } from "./failure.ts";
 import { runGit, runRemote, type GitContext } from "./git-context.ts";
@@ -127,7 +127,7 @@ const save = async (context: GitContext, worktree: Worktree, name: string): Prom
   const { agent, kept, head, tree, headTree, tip } = state;
   const unsaved = await unsavedCommits(context, worktree, { agent });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
-  const before = (await cachedRefs(context, worktree.cacheDir, [ref])).get(ref)?.commit ?? null;
+  const before = (await readRefs(worktree.cacheDir, [ref])).get(ref) ?? null;
   const parents = await independent(context, worktree, [head, ...unsaved, before]);
   const message = `Unfinished work of job ${name}`;
   const commit = await commitOver(context, worktree, { tree, parents, message });
@@ -172,8 +172,8 @@ const copyIntoCache = (
       refs: Array.from(refs, ([ref, commit]) => `+${commit}:${ref}`),
     };
     await withoutLeftovers(locked, cacheDir, () => runRemote(locked, ownDir, fetch));
-    const found = await cachedRefs(locked, cacheDir, [...refs.keys()]);
-    const lacking = Array.from(refs).filter(([ref, commit]) => found.get(ref)?.sha !== commit);
+    const found = await readRefs(cacheDir, [...refs.keys()]);
+    const lacking = Array.from(refs).filter(([ref, commit]) => found.get(ref) !== commit);
     if (lacking.length > 0) {
       const names = lacking.map(([ref]) => ref).join(" and ");
       throw new RepoError("worktree_failed", `git did not write ${names} into the cached clone ${cacheDir}`);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { capture } from "./capture.ts";
-import { cachedRefs, copyIndex, emptyTree, requireDirectory } from "./clone.ts";
+import { copyIndex, emptyTree, readRefs, requireDirectory } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, restoreGitDirectory } from "./git-directory.ts";
@@ -70,7 +70,7 @@ const commitOf = async (
     await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
   }
   const isCommit = /^[0-9a-f]{40}$/.test(head);
-  const commit = isCommit ? head : (await cachedRefs(context, cacheDir, [head])).get(head)?.commit;
+  const commit = isCommit ? head : (await readRefs(cacheDir, [head])).get(head);
   if (commit === undefined) return null;
   const wanted = base === null ? [commit] : [commit, base];
   const input = wanted.map((name) => `${name}^{tree}\n`).join("");

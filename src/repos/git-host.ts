@@ -7,7 +7,7 @@ import { runCommand } from "../lib/command.ts";
 import { pickEnvironment, withoutCredentials } from "../lib/git.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { cachedRefs } from "./clone.ts";
+import { readRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { RepoError, type PullRequest } from "./repos.ts";
@@ -30,7 +30,7 @@ export const openPullRequest = async (
       `The repository was empty, so the branch ${branch} is its first: there is nothing to open a pull request against.`,
     );
   const base = `refs/remotes/origin/${baseRef}`;
-  if (!(await cachedRefs(context, cacheDir, [base])).has(base))
+  if (!(await readRefs(cacheDir, [base])).has(base))
     return without(
       `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
     );

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
@@ -70,6 +71,7 @@ const refuseConfiguredHooks = async (context: GitContext, url: string): Promise<
   if (!path.startsWith("/")) return;
   // The places where git looks for a repository of this path.
   for (const gitDir of [`${path}/.git`, path, `${path}.git/.git`, `${path}.git`]) {
+    if (!existsSync(join(gitDir, "config"))) continue;
     const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
     const variables = { GIT_DIR: gitDir };
     if ((await runGitOrNull(context, null, args, { variables })) === null) continue;

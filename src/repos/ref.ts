@@ -1,6 +1,6 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { Refs } from "./clone.ts";
-import { runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
+import { runGit, runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
 import { RepoError } from "./repos.ts";
 
 /**
@@ -37,7 +37,8 @@ export const checkRef = (ref: string): void => {
   );
 };
 
-type BaseRequest = { url: string; baseRef: string; refs: Refs };
+/** `refs`: of the cached clone `gitDir`. */
+type BaseRequest = { url: string; baseRef: string; refs: Refs; gitDir: string };
 
 /** `baseSha` null: the repository has no commit yet. */
 type Base = { baseRef: string; baseSha: string | null };
@@ -48,17 +49,29 @@ type Base = { baseRef: string; baseSha: string | null };
  * @throws RepoError `worktree_failed` that names the existing branches
  */
 export const resolveBase = async (context: GitContext, request: BaseRequest): Promise<Base> => {
-  const { url, refs } = request;
+  const { url, refs, gitDir } = request;
+  const commitIn = async (name: string): Promise<string | null> => {
+    const tag = refs.get(`refs/tags/${name}`);
+    const branch = refs.get(`${remoteBranches}${name}`) ?? null;
+    if (branch !== null || tag === undefined) return branch;
+    const { stdout } = await runGit(context, gitDir, [
+      "rev-parse",
+      "--verify",
+      "--end-of-options",
+      `${tag}^{commit}`,
+    ]);
+    return stdout.trim();
+  };
   const { baseRef: usual } = context.settings;
   const defaultBranch = async (): Promise<string | null> => (await askHead(context, url)).branch;
   const baseRef = request.baseRef || (usual === "HEAD" ? ((await defaultBranch()) ?? "main") : usual);
   if (!isRefName(baseRef))
     throw new RepoError("worktree_failed", `"${baseRef}" is not the name of a branch or tag.`);
   const branches = [...refs.keys()].filter((name) => name.startsWith(remoteBranches));
-  const baseSha = commitIn(refs, baseRef);
+  const baseSha = await commitIn(baseRef);
   if (baseSha !== null || branches.length === 0) return { baseRef, baseSha };
   const fallback = request.baseRef === "" ? await defaultBranch() : null;
-  const tip = fallback === null ? null : commitIn(refs, fallback);
+  const tip = fallback === null ? null : await commitIn(fallback);
   if (fallback !== null && tip !== null) return { baseRef: fallback, baseSha: tip };
   const known = branches.slice(0, 10).map((name) => name.slice(remoteBranches.length));
   const more = branches.length > 10 ? ", …" : "";
@@ -68,9 +81,6 @@ export const resolveBase = async (context: GitContext, request: BaseRequest): Pr
 
 /** Prefix of the refs of the remote's branches. */
 export const remoteBranches = "refs/remotes/origin/";
-
-const commitIn = (refs: Refs, baseRef: string): string | null =>
-  (refs.get(`${remoteBranches}${baseRef}`) ?? refs.get(`refs/tags/${baseRef}`))?.commit ?? null;
 
 /**
  * The base of a job at this URL that names none, as the remote says now, 5 s at most: SERVICE_BASE_REF where it has that,
