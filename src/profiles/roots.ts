@@ -51,6 +51,9 @@ export const bundledRoot = (beside: string = import.meta.dirname): Root => {
   return { name: "bundled", path, layout: profileLayout };
 };
 
+/** The same as long as this process runs. */
+const bundled = bundledRoot();
+
 export const sharedRoot = (sharedFsRoot: string): Root => ({
   name: "shared",
   path: join(sharedFsRoot, "profiles"),
@@ -66,7 +69,7 @@ type Places = { home: string; sharedFsRoot: string | null; companions: Companion
 /** The search order of profiles, later wins. */
 export const profileRoots = async ({ home, sharedFsRoot, companions }: Places): Promise<Root[]> =>
   [
-    bundledRoot(),
+    bundled,
     await companionRoot("hooks", "profiles", companions),
     await companionRoot("bundle", "profiles", companions),
     sharedFsRoot === null ? null : sharedRoot(sharedFsRoot),
