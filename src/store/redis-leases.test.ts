@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { locksSuite } from "../../test/ports/locks-suite.ts";
 import { afterFile } from "../../test/cleanup.ts";
 import { openKv } from "../../test/kv.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
@@ -26,13 +25,6 @@ const openTwo = async (leaseSeconds?: number) => {
   const prefix = `test-${randomUUID()}`;
   return { a: await openInstance(prefix, leaseSeconds), b: await openInstance(prefix, leaseSeconds) };
 };
-
-locksSuite("Redis", {
-  open: async () => {
-    const { a, b } = await openTwo();
-    return [a.locks, b.locks];
-  },
-});
 
 test("a lock is renewed until its release, and not lost", async () => {
   const { a, b } = await openTwo(1);
