@@ -108,18 +108,6 @@ test("two instances that write one log number it without gaps, and readers on bo
   }
 });
 
-test("the end of a job that one instance writes ends the readers on another, and those who come later", async () => {
-  const { id, a, b } = await openTwo();
-  const reader = follow(b.log.read(id, 0, never));
-  a.log.append(id, 1, text("a"));
-  await until(() => reader.seen.length === 2);
-  await end(a.log, id);
-  await reader.ended;
-  expect(texts(reader.seen)).toEqual([null, "a", null]);
-  for (const after of [0, 1, 2, 3])
-    expect(numbers(await collect(b.log.read(id, after, never)))).toEqual(upTo(3, after + 1));
-});
-
 test("a reader of a job that ended without an end mark gets the last events and ends", async () => {
   const { id, jobs, a, b } = await openTwo();
   const reader = follow(b.log.read(id, 0, never));

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { startPostgres } from "../../test/postgres.ts";
+import { ask, startPostgres } from "../../test/postgres.ts";
+import { until } from "../../test/until.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { operations } from "../contract/operations.ts";
 import type { UsageInput } from "../contract/usage.ts";
@@ -276,3 +277,33 @@ describe.each(Object.keys(databases))("%s", (name) => {
     await Promise.all(all.map((each) => each.close()));
   });
 });
+
+test("a connection that PostgreSQL ends in the middle of a batch fails this batch only; tried again it is there once", async () => {
+  const url = await server.newDatabase();
+  const sink = createSqlSink({ open: () => openPostgres(url), now: () => new Date() });
+  const [event = expect.fail()] = sampleBatch().events;
+  const batch = { metrics: [], events: Array.from({ length: 10_000 }, () => event), spans: [] };
+  await sink.usage(usage({}));
+  let failures = 0;
+  for (let round = 0; round < 2; round += 1) {
+    let isOver = false;
+    const adding = sink
+      .append(batch, String(round))
+      .catch(() => (failures += 1))
+      .finally(() => (isOver = true));
+    while (!isOver) await ask(url, endOthers);
+    await adding;
+    await until(() =>
+      sink.append(batch, String(round)).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+  expect(failures).toBeGreaterThan(0);
+  expect(await ask(url, "SELECT COUNT(*)::int AS n FROM events")).toEqual([{ n: 20_000 }]);
+  await sink.close();
+});
+
+const endOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name = 'svc' AND state <> 'idle'`;
