@@ -182,11 +182,11 @@ describe.each(Object.keys(databases))("%s", (name) => {
   test("usage of a long period has each day once, whatever is asked", async () => {
     const { sink } = await openSink();
     const last = Date.parse("2026-03-02T12:00:00.000Z");
-    for (let n = 0; n < 400; n += 1)
+    for (let n = 0; n < 120; n += 1)
       await sink.addRun(sampleRun({ id: String(n), ended_at: new Date(last - n * day).toISOString() }));
     const all = await sink.usage(usage({ since: "0001-01-01", until: "9999-12-31" }));
     expect([all.count, new Set(all.rows.map(({ group }) => group)).size, all.total.runs]).toEqual([
-      400, 400, 400,
+      120, 120, 120,
     ]);
     expect((await sink.usage(usage({ since: "2025-12-01", by: "profile" }))).rows).toMatchObject([
       { group: "code", runs: 92, cost_usd: 23 },
@@ -233,7 +233,7 @@ describe.each(Object.keys(databases))("%s", (name) => {
         const rolledUp = `SELECT ${keys}, CAST(SUM(runs) AS double precision) AS runs, ${added} FROM usage_daily GROUP BY ${keys} ORDER BY ${keys}`;
         expect(await database.query(rolledUp)).toEqual(await database.query(plain));
       }),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
     await sink.close();
   });
