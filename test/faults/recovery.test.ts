@@ -57,7 +57,7 @@ test.concurrent("after a crash lost jobs fail and new ones run while the work of
   const remote = await makeRemote();
   const start = () => startService({ home, env: { PATH } });
   const first = await start();
-  const task = 'scenario: paced {"steps": 400, "ms": 50}';
+  const task = 'scenario: paced {"steps": 400, "ms": 200}';
   const lost = await asks(first).submit({ task, repo_url: remote.path });
   await asks(first).speaking(lost.id);
   await first.kill();
