@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connectKv } from "../src/kv/connect.ts";
@@ -27,4 +28,23 @@ export const openKv = async (url: string, prefix = `test${process.pid}-${(made +
   const kv = await connectKv({ url, optionsFile, prefix, log: createLog("silent", (text) => text) });
   afterFile(() => kv.close());
   return kv;
+};
+
+const under = (kv: Kv, prefix: string): Kv => ({
+  ...kv,
+  prefix,
+  key: (...parts) => [prefix, ...parts].join(":"),
+  jobKey: (...parts) => [`{${prefix}:j}`, ...parts].join(":"),
+});
+
+/** Two instances on an empty store, as often as it is called: the two connections are made once for each address. */
+export const kvPairs = () => {
+  const pairs = new Map<string, Promise<[Kv, Kv]>>();
+  return async (url: () => Promise<string>): Promise<[Kv, Kv]> => {
+    const address = await url();
+    const pair = pairs.get(address) ?? Promise.all([openKv(address), openKv(address)]);
+    pairs.set(address, pair);
+    const [[a, b], prefix] = [await pair, `test-${randomUUID()}`];
+    return [under(a, prefix), under(b, prefix)];
+  };
 };

@@ -7,8 +7,8 @@ import { until } from "./until.ts";
 const slots = 16_384;
 
 /** A real Redis Cluster of three masters, each with a third of the slots; killed after the file. */
-export const startRedisCluster = async () => {
-  const nodes = await Promise.all([0, 1, 2].map(startNode));
+export const startRedisCluster = async ({ args = [] }: { args?: string[] } = {}) => {
+  const nodes = await Promise.all([0, 1, 2].map(() => startNode(args)));
   const clients = nodes.map(({ port }) => new Redis({ port, host: "127.0.0.1" }));
   try {
     const [first] = nodes;
@@ -33,10 +33,18 @@ export const startRedisCluster = async () => {
   return { url: await withOptions(`redis://localhost:${nodes[0]?.port}`, { cluster }), nodes };
 };
 
-const startNode = async () => {
+const startNode = async (more: string[]) => {
   const busPort = await lastingPort();
   const node = await startRedis({
-    args: ["--cluster-enabled", "yes", "--cluster-port", String(busPort), "--cluster-node-timeout", "2000"],
+    args: [
+      "--cluster-enabled",
+      "yes",
+      "--cluster-port",
+      String(busPort),
+      "--cluster-node-timeout",
+      "2000",
+      ...more,
+    ],
   });
   return { ...node, busPort };
 };

@@ -8,7 +8,7 @@ const once = <Value>(make: () => Promise<Value>): (() => Promise<Value>) => {
 
 /** Stores to run a port's suite over: name, and how to get its URL; each is started when it is first asked for. */
 export const redisKinds = (): (readonly [string, () => Promise<string>])[] => {
-  const [single, cluster] = [once(startRedis), once(startRedisCluster)];
+  const [single, cluster] = [once(() => startRedis()), once(() => startRedisCluster())];
   return [
     ["single Redis", async () => (await single()).url],
     ["Redis Cluster", async () => (await cluster()).url],

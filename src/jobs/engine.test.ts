@@ -2,7 +2,11 @@ import { hash, randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { RunOptions } from "../contract/run-options.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { createLocalLocks } from "../store/locks.ts";
 import { never, startEngine, succeed, untilInterrupted } from "./engine.fixture.ts";
+import { claimIfFree } from "./job-locks.ts";
+import type { Execute } from "./run.ts";
 
 test("a job goes from queued through running to succeeded, and its record says when", async () => {
   const engine = await startEngine();
@@ -25,31 +29,7 @@ test("a job goes from queued through running to succeeded, and its record says w
   expect(logged).toEqual(["queued", "claimed", "ended"]);
 });
 
-test("jobs start in the order they came, never more at once than allowed", async () => {
-  const started: string[] = [];
-  let active = 0;
-  let most = 0;
-  const engine = await startEngine({
-    concurrency: 2,
-    execute: async (record) => {
-      started.push(record.task);
-      most = Math.max(most, (active += 1));
-      await until(() => active === 2 || started.length === 5);
-      active -= 1;
-      return { kind: "succeeded", patch: {} };
-    },
-  });
-  const ids = [];
-  for (const task of ["1", "2", "3", "4", "5"]) ids.push((await engine.submit({ task })).id);
-  engine.work();
-  for (const id of ids) await engine.jobs.untilFinal(id, never);
-  // Two are claimed side by side.
-  expect(started.slice(0, 2).toSorted()).toEqual(["1", "2"]);
-  expect(started.toSorted()).toEqual(["1", "2", "3", "4", "5"]);
-  expect(most).toBe(2);
-});
-
-test("a queued job that is cancelled never runs", async () => {
+test("a queued job that is cancelled never runs; one that has ended stays as it is", async () => {
   let runs = 0;
   const engine = await startEngine({
     execute: async () => ({ kind: "succeeded", patch: { pid: (runs += 1) } }),
@@ -58,9 +38,10 @@ test("a queued job that is cancelled never runs", async () => {
   expect(await engine.jobs.cancel(id)).toMatchObject({ status: "cancelled" });
   const other = await engine.submit();
   engine.work();
-  await engine.jobs.untilFinal(other.id, never);
+  const ended = await engine.jobs.untilFinal(other.id, never);
   expect(runs).toBe(1);
   expect((await engine.jobs.get(id)).status).toBe("cancelled");
+  expect(await engine.jobs.cancel(other.id)).toEqual(ended);
 });
 
 test("a running job that is cancelled is final at once, and what its run leaves is added without changing that", async () => {
@@ -82,16 +63,8 @@ test("a running job that is cancelled is final at once, and what its run leaves 
   });
 });
 
-test("cancelling a job that has ended returns it unchanged", async () => {
-  const engine = await startEngine();
-  const { id } = await engine.submit();
-  engine.work();
-  const ended = await engine.jobs.untilFinal(id, never);
-  expect(await engine.jobs.cancel(id)).toEqual(ended);
-});
-
 test("whenever the cancel comes, the job ends in one final state and stays there", async () => {
-  for (let turn = 0; turn < 60; turn += 1) {
+  for (let turn = 0; turn < 40; turn += 1) {
     const engine = await startEngine();
     const { id } = await engine.submit();
     engine.work();
@@ -268,4 +241,84 @@ test("each end of a job is told once, when nothing of it runs any more", async (
     [good.id, "succeeded", "somebody"],
     [long.id, "cancelled", "open"],
   ]);
+});
+
+test("every job that continues a session waits for the instance that has its worktree, also behind one that waits", async () => {
+  const session = randomUUID();
+  const engine = await startEngine({
+    holder: "pod",
+    execute: async () => ({ kind: "succeeded", patch: { session_id: session } }),
+  });
+  engine.work();
+  const first = await engine.submit();
+  expect(first.bound_to).toBeNull();
+  await engine.jobs.untilFinal(first.id, never);
+  engine.queue.pause();
+  const second = await engine.submit({ session_id: session });
+  const third = await engine.submit({ session_id: session });
+  expect([second.bound_to, third.bound_to]).toEqual(["pod", "pod"]);
+  expect((await engine.submit()).bound_to).toBeNull();
+});
+
+test("a job that resumes a session while its worktree is being removed starts when that is done", async () => {
+  const session = randomUUID();
+  const happened: string[] = [];
+  const removal = Promise.withResolvers<void>();
+  const execute: Execute = async (record, run) => {
+    happened.push("job");
+    await run.record({
+      session_id: session,
+      worktree_id: record.worktree_id ?? record.id,
+      worktree_path: "/w",
+    });
+    return { kind: "succeeded", patch: {} };
+  };
+  let clock = Date.now();
+  const engine = await startEngine({
+    execute,
+    now: () => new Date(clock),
+    removeWorktree: async () => {
+      happened.push("removal");
+      await removal.promise;
+      happened.push("removed");
+    },
+  });
+  engine.work();
+  const first = await engine.submit();
+  await engine.jobs.untilFinal(first.id, never);
+  clock += 31_000;
+  const round = engine.round();
+  await until(() => happened.includes("removal"));
+  const second = await engine.submit({ session_id: session });
+  const other = await engine.submit();
+  await engine.jobs.untilFinal(other.id, never);
+  expect((await engine.jobs.get(second.id)).status).toBe("queued");
+  removal.resolve();
+  await round;
+  await engine.jobs.untilFinal(second.id, never);
+  expect(happened).toEqual(["job", "removal", "job", "removed", "job"]);
+});
+
+test("a job waits for the earlier ones of its session, but for none whose record cannot be read", async () => {
+  const session_id = "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11";
+  const [unreadable, earlier, later] = [
+    sampleRecord(),
+    sampleRecord({ session_id }),
+    sampleRecord({ session_id }),
+  ];
+  const waiting = [unreadable.id, earlier.id, later.id];
+  const deps = {
+    store: {
+      unsettled: async () => [],
+      get: async (id: string) => [earlier, later].find((record) => record.id === id) ?? null,
+      usesOfWorktree: async () => [],
+      queuedInSession: async () => waiting,
+    },
+    locks: createLocalLocks(),
+    settings: { lostInstanceGrace: 300 },
+    now: () => new Date(),
+  };
+  const claim = async (): Promise<"claimed"> => "claimed";
+  expect(await claimIfFree(deps, later, claim)).toBe("later");
+  expect(await claimIfFree(deps, earlier, claim)).toBe("claimed");
 });

@@ -12,10 +12,10 @@ import { recover } from "./recovery.ts";
 
 const log = createLog("silent", (text) => text);
 
-type World = { fail: () => Promise<void>; requeue?: boolean; signal?: AbortSignal };
+type World = { fail: () => Promise<void>; requeue?: boolean };
 
 /** Takes up one job that an earlier start has left; settling it does first what the test says. */
-const startTakeUp = async ({ fail, requeue = false, signal = new AbortController().signal }: World) => {
+const startTakeUp = async ({ fail, requeue = false }: World) => {
   const engine = await startEngine();
   const { store, events, queue, spool } = engine;
   const { id } = await engine.submit();
@@ -44,24 +44,10 @@ const startTakeUp = async ({ fail, requeue = false, signal = new AbortController
     now,
     log,
     afterwards: [note("new jobs")],
-    signal,
+    signal: new AbortController().signal,
   });
   return { did, done, tries: () => tries, get: () => store.get(id) };
 };
-
-test("a lost job has its final state, and new ones begin, before its work is saved", async () => {
-  const saved = Promise.withResolvers<void>();
-  const world = await startTakeUp({ fail: () => saved.promise });
-  await until(() => world.did.includes("new jobs"), { what: "new jobs to begin" });
-  expect(await world.get()).toMatchObject({
-    status: "failed",
-    failure_reason: "instance_lost",
-    unsettled: true,
-  });
-  saved.resolve();
-  await world.done;
-  expect(await world.get()).toMatchObject({ status: "failed", unsettled: false });
-});
 
 test("a job that may run again is queued only when nothing of it runs any more, and new ones wait for that", async () => {
   const ended = Promise.withResolvers<void>();
@@ -152,16 +138,4 @@ test("no outcome in the spool waits for another; what is none stays with a warni
   expect((await store.get(first ?? ""))?.status).toBe("succeeded");
   expect((await readdir(directory)).toSorted()).toEqual(["0.1.json", "torn.json"]);
   expect(warnings).toEqual([1, 2].map(() => expect.stringContaining("file skipped")));
-});
-
-test("it ends when the service stops", async () => {
-  const stopping = new AbortController();
-  const world = await startTakeUp({
-    fail: () => Promise.reject(new ServiceError("store_unavailable", "gone")),
-    requeue: true,
-    signal: stopping.signal,
-  });
-  stopping.abort();
-  await world.done;
-  expect(world.did).not.toContain("new jobs");
 });

@@ -85,13 +85,16 @@ describe("a job that resumes a session", () => {
     return { ...engine, id, session_id: lost.session_id, settle, wait: (ms: number) => (time += ms) };
   };
 
-  test("waits until the run before it is cleaned up after, since that may still be at work where it is cut off", async () => {
-    const { submit, worker, session_id, settle } = await startSession();
-    const { id } = await submit({ session_id });
-    expect(await worker.work(id)).toBe("later");
-    await settle();
-    expect(await worker.work(id)).toBe("done");
-  });
+  test.each(["session", "worktree"])(
+    "or is given its worktree (%s) waits until the run before it is cleaned up after, since that may still be at work where it is cut off",
+    async (by) => {
+      const { submit, worker, session_id, id: worktree_id, settle } = await startSession();
+      const { id } = await submit(by === "session" ? { session_id } : { worktree_id });
+      expect(await worker.work(id)).toBe("later");
+      await settle();
+      expect(await worker.work(id)).toBe("done");
+    },
+  );
 
   test("continues when the instance of the run before it has been unreachable for the grace", async () => {
     const { submit, worker, session_id, wait, store } = await startSession();
@@ -101,25 +104,5 @@ describe("a job that resumes a session", () => {
     wait(301_000);
     expect(await worker.work(id)).toBe("done");
     await until(async () => (await store.get(id))?.status === "succeeded");
-  });
-
-  test("waits for those of the session that were accepted before it", async () => {
-    const { submit, worker, session_id, settle, store, wait } = await startSession();
-    await settle();
-    const first = await submit({ session_id });
-    wait(1);
-    const second = await submit({ session_id });
-    expect(await worker.work(second.id)).toBe("later");
-    expect(await worker.work(first.id)).toBe("done");
-    await until(async () => (await store.get(first.id))?.status === "succeeded");
-    expect(await worker.work(second.id)).toBe("done");
-  });
-
-  test("and one that is given the worktree wait alike", async () => {
-    const { submit, worker, id: worktree_id, settle } = await startSession();
-    const { id } = await submit({ worktree_id });
-    expect(await worker.work(id)).toBe("later");
-    await settle();
-    expect(await worker.work(id)).toBe("done");
   });
 });

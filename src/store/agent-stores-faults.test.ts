@@ -8,6 +8,8 @@ import {
 } from "../../test/ports/conversation-store-suite.ts";
 import { busEvent, followBus } from "../../test/ports/event-bus-suite.ts";
 import { openKv } from "../../test/kv.ts";
+import { openRedisJobStore } from "../../test/open-stores.ts";
+import { sampleRecord } from "../../test/ports/job-record-sample.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import { everythingVisible } from "../contract/visibility.ts";
@@ -61,6 +63,20 @@ const sentTwice = (kv: Kv): Kv => {
 };
 
 describe("commands that the client sends twice", () => {
+  test("create, change and remove a job once", async () => {
+    const store = openRedisJobStore({ kv: sentTwice(await openKv(redis.url)), podName: "pod", log });
+    const record = sampleRecord();
+    const { id } = record;
+    expect(await store.create(record, { maxQueued: 1 })).toEqual({ record, created: true });
+    const running = { status: "running", attempt: 1 } as const;
+    expect(await store.update(id, { status: ["queued"] }, running)).toMatchObject(running);
+    expect(await store.counts()).toMatchObject({ queued: 0, running: 1 });
+    await store.update(id, { status: ["running"] }, { status: "failed", ended_at: record.created_at });
+    await store.remove(id);
+    expect(await store.get(id)).toBeNull();
+    expect((await store.list({ limit: 10, status: "", cursor: "" })).records).toEqual([]);
+  });
+
   test("create and end a completion once", async () => {
     const store = completionsOn(sentTwice(await openKv(redis.url)));
     expect(await store.create(sampleCompletion())).toBe(true);

@@ -15,6 +15,7 @@ import {
 } from "../../test/ports/event-log-suite.ts";
 import { afterFile } from "../../test/cleanup.ts";
 import { openKv } from "../../test/kv.ts";
+import { startRedisCluster } from "../../test/redis-cluster.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
 import type { Kv } from "../kv/kv.ts";
@@ -25,17 +26,24 @@ import type { Batch } from "./logs.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 
 let redis: TestRedis;
+let cluster: Awaited<ReturnType<typeof startRedisCluster>>;
+
+// What was acknowledged is on disk: otherwise a killed server may forget its last second, rightly.
+const prompt = { args: ["--appendfsync", "always"] };
 
 beforeAll(async () => {
-  // What was acknowledged is on disk: otherwise a killed server may forget its last second, rightly.
-  redis = await startRedis({ args: ["--appendfsync", "always"] });
+  [redis, cluster] = await Promise.all([startRedis(prompt), startRedisCluster(prompt)]);
 });
 
 const silent = createLog("silent", (line) => line);
 
 /** An instance of its own on the store: connection, notifier and log. */
-const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxBytes = 10_000_000) => {
-  const kv = await openKv(redis.url, prefix);
+const openInstance = async (
+  prefix: string,
+  jobs: KnownJobs = new Map(),
+  { maxBytes = 10_000_000, url = redis.url } = {},
+) => {
+  const kv = await openKv(url, prefix);
   const notifier = createRedisNotifier({ kv, log: silent });
   const log = createEventLog({
     logs: createRedisLogs({ kv, notifier, name: eventLogName, maxEntries: 1e9 }),
@@ -51,14 +59,17 @@ const openInstance = async (prefix: string, jobs: KnownJobs = new Map(), maxByte
 
 const newPrefix = (): string => `test-${randomUUID()}`;
 
-eventLogSuite("Redis", {
-  open: async ({ maxBytes }) => {
-    const prefix = newPrefix();
-    const jobs: KnownJobs = new Map();
-    const { log } = await openInstance(prefix, jobs, maxBytes);
-    return { log, jobs, reopen: async () => (await openInstance(prefix, jobs, maxBytes)).log };
-  },
-});
+for (const [kind, url] of [
+  ["Redis", () => redis.url],
+  ["Redis Cluster", () => cluster.url],
+] as const)
+  eventLogSuite(kind, {
+    open: async ({ maxBytes }) => {
+      const [prefix, jobs]: [string, KnownJobs] = [newPrefix(), new Map()];
+      const open = async () => (await openInstance(prefix, jobs, { maxBytes, url: url() })).log;
+      return { log: await open(), jobs, reopen: open };
+    },
+  });
 
 /** Two instances that share a store and its records. */
 const openTwo = async () => {
@@ -95,18 +106,6 @@ test("two instances that write one log number it without gaps, and readers on bo
       upTo(300).map((n) => `${writer}${n - 1}`),
     );
   }
-});
-
-test("the end of a job that one instance writes ends the readers on another, and those who come later", async () => {
-  const { id, a, b } = await openTwo();
-  const reader = follow(b.log.read(id, 0, never));
-  a.log.append(id, 1, text("a"));
-  await until(() => reader.seen.length === 2);
-  await end(a.log, id);
-  await reader.ended;
-  expect(texts(reader.seen)).toEqual([null, "a", null]);
-  for (const after of [0, 1, 2, 3])
-    expect(numbers(await collect(b.log.read(id, after, never)))).toEqual(upTo(3, after + 1));
 });
 
 test("a reader of a job that ended without an end mark gets the last events and ends", async () => {
@@ -258,4 +257,25 @@ test("a log that is closed while the store is unreachable gives up what waits", 
   a.log.append(id, 1, text("lost"));
   await a.log.close();
   await redis.restart();
+});
+
+test("in a Cluster events and notifications continue after each of its nodes was restarted", async () => {
+  const prefix = newPrefix();
+  const ids = Array.from({ length: 10 }, () => randomUUID());
+  const jobs: KnownJobs = new Map(ids.map((id) => [id, { createdAt, over: false }]));
+  const open = async () => (await openInstance(prefix, jobs, { url: cluster.url })).log;
+  const [a, b] = [await open(), await open()];
+  const readers = ids.map((id) => follow(b.read(id, 0, never)));
+  for (const [n, node] of cluster.nodes.entries()) {
+    for (const id of ids) a.append(id, 1, text(`${n} before`));
+    await node.restart();
+    for (const id of ids) a.append(id, 1, text(`${n} after`));
+  }
+  for (const id of ids) await end(a, id);
+  for (const { seen, ended } of readers) {
+    await ended;
+    const said = [0, 1, 2].flatMap((n) => [`${n} before`, `${n} after`]);
+    expect(texts(seen)).toEqual([null, ...said, null]);
+    expect(seen.map((event) => event.seq)).toEqual(upTo(8));
+  }
 });

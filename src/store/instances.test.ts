@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { instancesSuite, sampleFacts } from "../../test/ports/instances-suite.ts";
+import { sampleFacts } from "../../test/ports/instances-suite.ts";
 import { afterFile } from "../../test/cleanup.ts";
 import { openKv } from "../../test/kv.ts";
 import { startRedis, type TestRedis } from "../../test/redis.ts";
@@ -26,10 +26,6 @@ const openOne = async ({ prefix, name = "pod-a", self, leaseSeconds = 30 }: Give
   const me = self === undefined ? await identify(process.pid) : self;
   return { kv, instances: createRedisInstances({ kv, name, self: me, leaseSeconds, log: silent }) };
 };
-
-instancesSuite("Redis", {
-  open: async (name) => (await openOne({ prefix: newPrefix(), name })).instances,
-});
 
 /** A process that runs until `end`. */
 const startProcess = async () => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../temporary.ts";
 import { crashRounds } from "./crash-rounds.ts";
 
-const rounds = 3;
+const rounds = 2;
 
 test(`after each of ${rounds} kills at random moments every job is settled in time, once, with its work and without its agent`, async () => {
   const tally = await crashRounds({ directory: await temporaryDirectory(), rounds, random: Math.random });

@@ -4,7 +4,8 @@ import { temporaryDirectory } from "../temporary.ts";
 import { instanceRounds } from "./instance-rounds.ts";
 import { newTally } from "./instance-tally.ts";
 
-const kills = 6;
+/** The windows that cost most waiting are tried one by one in instance-windows.test.ts. */
+const kills = 4;
 
 test(`however ${kills} kills meet instances that share a store, every job ends by the rules, once for each attempt, with its work and without its agents`, async () => {
   const { url } = await startRedis();

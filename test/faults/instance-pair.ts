@@ -3,7 +3,6 @@ import { writeFile } from "node:fs/promises";
 import type { Job } from "../../src/contract/job.ts";
 import { signalProcess } from "../../src/lib/process/table.ts";
 import { asks } from "../asks.ts";
-import { afterFile } from "../cleanup.ts";
 import { agentProcesses } from "../processes.ts";
 import { git } from "../remote.ts";
 import { startRedis } from "../redis.ts";
@@ -12,43 +11,37 @@ import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { createWorld } from "./instance-world.ts";
 
-let redis: ReturnType<typeof startRedis> | undefined;
-let made = 0;
-
-/** One for all pairs of a test file, and stopped with it. */
-const redisOfFile = (): ReturnType<typeof startRedis> => {
-  if (redis === undefined) {
-    redis = startRedis();
-    afterFile(() => (redis = undefined));
-  }
-  return redis;
+type Options = {
+  slots: string;
+  /** As short as it may be, unless given: what is tested is what happens after it. */
+  lease?: string;
+  /** The way of `one` to the store. */
+  way?: (port: number) => Promise<number>;
 };
 
-/** As short as it may be: what is tested is what happens after it. */
-const lease = "2";
-
-/** Instances `one` and `two`, with a slot each; one job, which `one` runs for as long as the test wants it to. */
-export const startPair = async ({ way }: { way?: (port: number) => Promise<number> } = {}) => {
-  const { port, url } = await redisOfFile();
+/** Instances `one` and `two`; jobs that are begun before `two` starts run on `one`, for as long as the test wants them to. */
+export const startPair = async ({ slots, lease = "2", way }: Options) => {
+  const { port, url } = await startRedis();
   const world = await createWorld({
     directory: await temporaryDirectory(),
     kvUrl: url,
-    prefix: `pair${(made += 1)}`,
+    prefix: "pair",
     names: ["one", "two"],
-    env: { SERVICE_INSTANCE_LEASE: lease, SERVICE_MAX_PARALLEL_JOBS: "1" },
+    env: { SERVICE_INSTANCE_LEASE: lease, SERVICE_MAX_PARALLEL_JOBS: slots },
   });
   const ownWay = way === undefined ? url : `redis://127.0.0.1:${await way(port)}`;
   const one = await world.cluster.start("one", { env: { KV_URL: ownWay } });
-  const done = join(world.directory, "done");
+  let rounds = 0;
+  const done = (): string => join(world.directory, `done-${rounds}`);
 
   return {
     world,
     one,
     startTwo: (): Promise<Service> => world.cluster.start("two"),
-    /** The job's agent has written something and goes on until `finish`. */
+    /** The job's agent has committed something and goes on until `finish`. */
     begin: async (profile = "code"): Promise<Job> => {
       const { job } = await one.client.run_task({
-        task: `scenario: paced ${JSON.stringify({ until: done, ms: 50, own: true })}`,
+        task: `scenario: paced ${JSON.stringify({ until: done(), ms: 300, own: true })}`,
         repo_url: world.remote.path,
         profile,
       });
@@ -57,7 +50,10 @@ export const startPair = async ({ way }: { way?: (port: number) => Promise<numbe
       });
       return await asks(one).get(job.id);
     },
-    finish: (): Promise<void> => writeFile(done, ""),
+    finish: async (): Promise<void> => {
+      await writeFile(done(), "");
+      rounds += 1;
+    },
     agents: (id: string, attempt = 1): number[] =>
       agentProcesses()
         .filter((each) => each.job === id && each.attempt === attempt)

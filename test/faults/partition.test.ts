@@ -54,8 +54,8 @@ test("an instance that is cut off from the store while it works: others continue
   };
   const a = await startOn("a", { PATH: git.path });
   const onA = asks(a);
-  const twice = await onA.submit({ task: 'scenario: paced {"steps": 400, "ms": 100}', profile: stubborn });
-  const once = await onA.submit({ task: 'scenario: paced {"steps": 400, "ms": 100}' });
+  const twice = await onA.submit({ task: 'scenario: paced {"steps": 400, "ms": 350}', profile: stubborn });
+  const once = await onA.submit({ task: 'scenario: paced {"steps": 400, "ms": 350}' });
   const early = await onA.submit({ task: "scenario: noop", repo_url: slow.path });
   await Promise.all([onA.speaking(twice.id), onA.speaking(once.id)]);
   await onA.when(early.id, ({ status }) => status === "running", "to be claimed");

@@ -10,42 +10,36 @@ import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { createStoreWorld, nth } from "./store-world.ts";
 
-const startWorld = async (prefix: string) => {
+test.concurrent("what an earlier start has left is recovered when the store that failed just after the start works again, and then new jobs are; until then the instance stops on request", async () => {
   const redis = await startRedis();
   const world = await createStoreWorld({
     kvUrl: redis.url,
     directory: await temporaryDirectory(),
     names: ["a"],
-    env: { SERVICE_INSTANCE_LEASE: "2", KV_KEY_PREFIX: prefix },
+    env: { SERVICE_INSTANCE_LEASE: "2", KV_KEY_PREFIX: "recovery" },
   });
-  const kv = await openKv(redis.url, prefix);
+  const kv = await openKv(redis.url, "recovery");
   const a = nth(world.services, 0);
   const { id } = await asks(a).submit({ task: "scenario: sleep" });
   await asks(a).speaking(id);
   await a.kill();
   // What an instance asks at its start to find what an earlier one has left.
   await kv.client.acl("SETUSER", "default", "-zrangebylex");
-  const again = await world.cluster.start("a");
-  const tried = (): Promise<unknown> =>
-    until(() => again.output.stderr.includes("cannot all be recovered yet"), { what: "a try that fails" });
-  return { again, id, tried, allow: () => kv.client.acl("SETUSER", "default", "+zrangebylex") };
-};
+  const tryAgain = async () => {
+    const again = await world.cluster.start("a");
+    const isTold = (): boolean => again.output.stderr.includes("cannot all be recovered yet");
+    await until(isTold, { what: "a try that fails" });
+    return again;
+  };
+  expect(await (await tryAgain()).stop()).toBe(0);
 
-test.concurrent("what an earlier start has left is recovered when the store that failed just after the start works again, and then new jobs are", async () => {
-  const { again, id, tried, allow } = await startWorld("takes-up");
+  const again = await tryAgain();
   const fresh = await asks(again).submit({ task: "scenario: noop" });
-  await tried();
   expect(await asks(again).get(fresh.id)).toMatchObject({ status: "queued" });
-  await allow();
+  await kv.client.acl("SETUSER", "default", "+zrangebylex");
   expect(await asks(again).ended(id)).toMatchObject({ status: "failed", failure_reason: "instance_lost" });
   expect(await asks(again).ended(fresh.id)).toMatchObject({ status: "succeeded", pod_name: "a" });
-}, 60_000);
-
-test.concurrent("an instance that cannot recover yet what an earlier start has left stops on request", async () => {
-  const { again, tried } = await startWorld("stops");
-  await tried();
-  expect(await again.stop()).toBe(0);
-}, 60_000);
+});
 
 /** A git that saves no work while `flag` is there. */
 const slowToSave = async () => {
@@ -63,7 +57,7 @@ test.concurrent("after a crash lost jobs fail and new ones run while the work of
   const remote = await makeRemote();
   const start = () => startService({ home, env: { PATH } });
   const first = await start();
-  const task = 'scenario: paced {"steps": 400, "ms": 50}';
+  const task = 'scenario: paced {"steps": 400, "ms": 200}';
   const lost = await asks(first).submit({ task, repo_url: remote.path });
   await asks(first).speaking(lost.id);
   await first.kill();
@@ -81,4 +75,4 @@ test.concurrent("after a crash lost jobs fail and new ones run while the work of
   await goOn();
   const saved = await asks(third).when(lost.id, ({ salvage_ref }) => salvage_ref !== null, "to be saved");
   expect(saved).toMatchObject({ ...said, salvage_ref: `refs/service/salvage/${lost.id}` });
-}, 60_000);
+});

@@ -23,7 +23,7 @@ const cleaned =
 /** What `npm run crash` does to the store, as often as is asked; for `outage` that is how long the store is away, in seconds. */
 export const storeCrashes = {
   store: cleaned((request) => storeRounds({ ...request, timed: true })),
-  freeze: cleaned((request) => storeRounds({ ...request, how: "freeze", timed: true })),
+  freeze: cleaned((request) => storeRounds({ ...request, hows: ["freeze"], timed: true })),
   outage: cleaned(({ directory, rounds }) => storeOutage({ directory, seconds: rounds })),
   idempotency: cleaned(idempotencyRounds),
 };

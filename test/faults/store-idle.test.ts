@@ -7,27 +7,29 @@ import { openKv } from "../kv.ts";
 import { sampleCompletion } from "../ports/completion-store-suite.ts";
 import { startRedis } from "../redis.ts";
 import { startService } from "../service.ts";
+import { until } from "../until.ts";
 
 const seconds = 10;
 
-test.each([0, 700])(
-  "an idle instance with %i finished completions sends at most 10 commands a second",
-  async (count) => {
-    const { url } = await startRedis();
-    const kv = await openKv(url, "service");
-    await startService({ env: { KV_URL: url, KV_KEY_PREFIX: "service", AGENT_MODE: "true" } });
-    const log = createLog("silent", String);
-    const store = createCompletionStore(openRedisRecords(completionKind(86_400), { kv, now: kv.now, log }));
-    const at = kv.now().toISOString();
-    const ended = { status: "completed", created_at: at, started_at: at, ended_at: at } as const;
-    for (let n = 0; n < count; n += 1) await store.create(sampleCompletion({ ...ended, uuid: `c${n}` }));
-    /** By the store's own counter, which counts what scripts do, too. */
-    const total = async (): Promise<number> =>
-      Number(/^total_commands_processed:(\d+)/m.exec(await kv.client.info("stats"))?.[1]);
-    // The last of what a start does.
-    await delay(5000);
+test("an idle instance with 700 finished completions sends at most 10 commands a second", async () => {
+  const { url } = await startRedis();
+  const kv = await openKv(url, "service");
+  const log = createLog("silent", String);
+  const store = createCompletionStore(openRedisRecords(completionKind(86_400), { kv, now: kv.now, log }));
+  await startService({ env: { KV_URL: url, KV_KEY_PREFIX: "service", AGENT_MODE: "true" } });
+  const at = kv.now().toISOString();
+  const ended = { status: "completed", created_at: at, started_at: at, ended_at: at } as const;
+  await Promise.all(
+    Array.from({ length: 700 }, (_, n) => store.create(sampleCompletion({ ...ended, uuid: `c${n}` }))),
+  );
+  /** By the store's own counter, which counts what scripts do, too. */
+  const total = async (): Promise<number> =>
+    Number(/^total_commands_processed:(\d+)/m.exec(await kv.client.info("stats"))?.[1]);
+  const sentIn = async (ms: number): Promise<number> => {
     const before = await total();
-    await delay(seconds * 1000);
-    expect((await total()) - before).toBeLessThanOrEqual(10 * seconds);
-  },
-);
+    await delay(ms);
+    return (await total()) - before;
+  };
+  await until(async () => (await sentIn(1000)) <= 10, { what: "the last of what a start does" });
+  expect(await sentIn(seconds * 1000)).toBeLessThanOrEqual(10 * seconds);
+});

@@ -8,14 +8,16 @@ import { readJournal, runsIn } from "./store-journal.ts";
 import { submitOnce, type Answer } from "./store-submit.ts";
 import { createStoreWorld, nth, startPromptRedis } from "./store-world.ts";
 
+type How = "kill" | "freeze";
+
 type Options = {
   directory: string;
   /** How often the store goes away. */
   rounds: number;
   /** A number in [0, 1), as Math.random. */
   random: () => number;
-  /** `kill`: SIGKILL, and started again after a moment. `freeze`: it does not answer for 5 s; what was sent it does afterwards. */
-  how?: "kill" | "freeze";
+  /** In turns. `kill`: SIGKILL, and started again after a moment. `freeze`: it does not answer for 5 s; what was sent it does afterwards. */
+  hows?: readonly How[];
   /** Whether being slower than the goal allows is a fault: not where other tests use the processors too. */
   timed?: boolean;
   onRound?: (round: number, tally: Tally) => void;
@@ -48,7 +50,7 @@ export const storeRounds = async ({
   directory,
   rounds,
   random,
-  how = "kill",
+  hows = ["kill"],
   timed = false,
   onRound,
 }: Options): Promise<Tally> => {
@@ -70,12 +72,13 @@ export const storeRounds = async ({
   const load = startLoad(services, remote.path);
   for (let round = 1; round <= rounds; round += 1) {
     await delay(100 + random() * 300);
+    const how = hows[(round - 1) % hows.length] ?? "kill";
     const away = how === "freeze" ? 5000 : 150 + random() * 450;
     await outage({ redis, journal, tally, how, timed, away, refusals: load.refusals });
     onRound?.(round, tally);
   }
   const answers = await load.stop();
-  noteAnswers(answers, tally, timed ? longestRefusal[how] : Infinity);
+  noteAnswers(answers, tally, timed ? Math.max(...hows.map((how) => longestRefusal[how])) : Infinity);
   const ids = answers.flatMap(({ id }) => (id === null ? [] : [id]));
   await Promise.all(ids.map((id) => checkJob({ services, id, tally })));
   const runs = await runsIn(journal);
@@ -112,7 +115,7 @@ type Outage = {
   redis: TestRedis;
   journal: string;
   tally: Tally;
-  how: "kill" | "freeze";
+  how: How;
   timed: boolean;
   /** ms. */
   away: number;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../temporary.ts";
 import { worktreeRounds } from "./worktree-rounds.ts";
 
-const rounds = 3;
+const rounds = 1;
 
 test("whenever the service is killed while worktrees are prepared and removed, all is brought to its end and no work is lost", async () => {
   const tally = await worktreeRounds({

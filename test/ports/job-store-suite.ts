@@ -120,7 +120,7 @@ export const jobStoreSuite = (name: string, { open }: Harness): void => {
             expect(seen).toEqual(expected);
           },
         ),
-        { numRuns: 15 },
+        { numRuns: 8 },
       );
     });
 
