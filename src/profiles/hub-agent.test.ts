@@ -72,15 +72,6 @@ describe("a process of an agent", () => {
     expect(await readdir(join(directory, "shared/jobs"))).toEqual([]);
     expect(await readdir(join(directory, "shared"))).toContain("projects");
   });
-
-  it("finds the sessions of every other process", async () => {
-    const { agent, write, directory } = await setupHub({ [writer("agent.yml")]: "" });
-    expect(await agent.findTranscript(processId)).toBeNull();
-    await write({ [`shared/projects/-a/${processId}.jsonl`]: "" });
-    expect(await agent.findTranscript(processId)).toBe(
-      join(directory, `shared/projects/-a/${processId}.jsonl`),
-    );
-  });
 });
 
 describe("what wins over what", () => {
