@@ -1,4 +1,4 @@
-import { readFile, readdir, rm, utimes } from "node:fs/promises";
+import { lutimes, readFile, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { git, makeRemote } from "../../test/remote.ts";
@@ -38,7 +38,6 @@ const make = async (
 const commit = async (work: string, file: string, content: string): Promise<void> => {
   await git(work, "checkout", "--quiet", "-B", "main");
   await git(work, "config", "user.name", "x");
-  const { writeFile } = await import("node:fs/promises");
   await writeFile(join(work, file), content);
   await git(work, "add", "--all");
   await git(work, "commit", "--quiet", "--allow-empty", "--message=Change");
@@ -107,7 +106,6 @@ test("a remote that is down, emptied or too large leaves the last checkout, with
   const state = async () => (await companions.states())[0];
   expect(await state()).toMatchObject({ target: "hub", failing: false, ageSeconds: expect.any(Number) });
   const links = (await readdir(directory)).map((name) => join(directory, name, "current"));
-  const { lutimes } = await import("node:fs/promises");
   for (const link of links) await lutimes(link, new Date(0), new Date(Date.now() - 3_600_000));
 
   for (const name of ["b", "c", "d"]) await commit(remote.work, `${name}.txt`, "more");

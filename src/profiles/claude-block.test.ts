@@ -84,25 +84,11 @@ describe("no value can become an option:", () => {
   });
 });
 
-it.each([
-  "print",
-  "output_format",
-  "input_format",
-  "session_id",
-  "resume",
-  "continue",
-  "fork_session",
-  "setting_sources",
-  "settings",
-  "mcp_config",
-  "strict_mcp_config",
-  "add_dir",
-  "replay_user_messages",
-  "debug_file",
-  "bare",
-  "dangerously_skip_permissions",
-  "no_session_persistence",
-])("the key %s is refused with a reason", (name) => {
+it.each(
+  "print output_format input_format session_id resume continue fork_session setting_sources settings mcp_config strict_mcp_config add_dir replay_user_messages debug_file bare dangerously_skip_permissions no_session_persistence".split(
+    " ",
+  ),
+)("the key %s is refused with a reason", (name) => {
   const result = ClaudeBlock.safeParse({ [name]: true });
   expect(result.error?.issues).toEqual([
     expect.objectContaining({ message: expect.stringMatching(/^cannot be set: .{15}/) }),

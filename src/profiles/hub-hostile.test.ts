@@ -118,15 +118,11 @@ describe("files of the wrong kind are refused, naming file and fault:", () => {
 });
 
 describe("links", () => {
-  it.each([
-    "agent.yml",
-    "package/CLAUDE.md",
-    "package/system.md",
-    "package/.mcp.json",
-    "package/.claude/settings.json",
-    "package/.claude/skills",
-    "package/.claude/hooks/passwd",
-  ])("that lead out of the hub's agents are refused: %s", async (path) => {
+  it.each(
+    "agent.yml package/CLAUDE.md package/system.md package/.mcp.json package/.claude/settings.json package/.claude/skills package/.claude/hooks/passwd".split(
+      " ",
+    ),
+  )("that lead out of the hub's agents are refused: %s", async (path) => {
     const { agent, directory } = await setupHub({
       [writer("package/.claude/agents/a.md")]: "",
       ...(path === "agent.yml" ? {} : { [writer("agent.yml")]: "" }),

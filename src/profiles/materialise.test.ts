@@ -46,19 +46,9 @@ describe("the job's config directory", () => {
     await chmod(join(state.home, ".service/profiles/full/.claude/skills/deploy/run.sh"), 0o755);
     const launch = await launchOf(state.profiles, request("full"));
     const at = (path: string) => join(launch.configDir, path);
-    expect((await readdir(launch.configDir, { recursive: true })).toSorted()).toEqual([
-      "CLAUDE.md",
-      "agents",
-      "agents/helper.md",
-      "projects",
-      "service-mcp.json",
-      "service-settings.json",
-      "settings.json",
-      "skills",
-      "skills/deploy",
-      "skills/deploy/SKILL.md",
-      "skills/deploy/run.sh",
-    ]);
+    expect((await readdir(launch.configDir, { recursive: true })).toSorted().join(" ")).toBe(
+      "CLAUDE.md agents agents/helper.md projects service-mcp.json service-settings.json settings.json skills skills/deploy skills/deploy/SKILL.md skills/deploy/run.sh",
+    );
     expect(await readFile(at("CLAUDE.md"), "utf8")).toBe("be kind");
     expect(await json(at("settings.json"))).toEqual({ env: { A: "1" }, cleanupPeriodDays: 1 });
     expect(await json(launch.mcpConfigFile)).toEqual({

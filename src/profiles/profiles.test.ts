@@ -8,30 +8,25 @@ const errorOf = async (files: Record<string, string>, name: string): Promise<str
 
 describe("the list", () => {
   it("has the bundled profiles with the values the documentation promises", async () => {
+    const both = { worktree: true, budget_day_usd: null, source: "bundled", error: null };
     expect(await (await setup()).profiles.list()).toEqual([
       {
+        ...both,
         name: "code",
-        description: expect.stringContaining("Autonomous"),
         model: "sonnet",
         max_turns: 80,
-        worktree: true,
         auto_pr: true,
+        description: expect.stringContaining("Autonomous"),
         permission_mode: "dangerously-skip-permissions",
-        budget_day_usd: null,
-        source: "bundled",
-        error: null,
       },
       {
+        ...both,
         name: "review",
-        description: expect.stringContaining("Read-only"),
         model: "haiku",
         max_turns: 20,
-        worktree: true,
         auto_pr: false,
+        description: expect.stringContaining("Read-only"),
         permission_mode: "dontAsk",
-        budget_day_usd: null,
-        source: "bundled",
-        error: null,
       },
     ]);
   });

@@ -1,12 +1,13 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
-import { text } from "node:stream/consumers";
+import { text as readAll } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { afterFile } from "../../test/cleanup.ts";
+import { message, text, toolUse } from "../../test/fake-model/answer.ts";
+import { startFakeModel } from "../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
 import { custom, jobId, launchOf, request, setup } from "./profiles.fixture.ts";
@@ -14,53 +15,16 @@ import { custom, jobId, launchOf, request, setup } from "./profiles.fixture.ts";
 const cli = join(import.meta.dirname, "../../node_modules/.bin/claude");
 const git = promisify(execFile);
 
-/** A model that asks for one tool, then is done; it keeps what it was sent. */
-const startModel = async (tool: { name: string; input: Record<string, unknown> }) => {
-  const bodies: string[] = [];
-  const server = createServer((incoming, answer) => {
-    void text(incoming).then((body) => {
-      if (incoming.method !== "POST") return answer.writeHead(404).end();
-      const asked = body.includes('"tool_result"');
-      bodies.push(body);
-      return answer.writeHead(200, { "content-type": "text/event-stream" }).end(asked ? done : wants(tool));
-    });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  afterAll(() => server.close());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bodies };
+/** A model that asks for these tools at once, then is done. */
+const startModel = async (...calls: [name: string, input: Record<string, unknown>][]) => {
+  const model = await startFakeModel();
+  afterFile(model.close);
+  const asks = calls.map(([name, input]) => toolUse(name, input));
+  model.script(({ results }) => message(results.length === 0 ? asks : [text("done")]));
+  const bodies = () =>
+    model.requests.flatMap(({ url, body }) => (url.startsWith("/v1/messages") ? JSON.stringify(body) : []));
+  return { url: model.url, bodies };
 };
-
-const stream = (block: Record<string, unknown>, delta: Record<string, unknown>, reason: string): string =>
-  [
-    {
-      type: "message_start",
-      message: {
-        id: "msg_1",
-        type: "message",
-        role: "assistant",
-        model: "m",
-        content: [],
-        stop_reason: null,
-        usage: { input_tokens: 1, output_tokens: 1 },
-      },
-    },
-    { type: "content_block_start", index: 0, content_block: block },
-    { type: "content_block_delta", index: 0, delta },
-    { type: "content_block_stop", index: 0 },
-    { type: "message_delta", delta: { stop_reason: reason }, usage: { output_tokens: 1 } },
-    { type: "message_stop" },
-  ]
-    .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
-    .join("");
-
-const wants = ({ name, input }: { name: string; input: Record<string, unknown> }): string =>
-  stream(
-    { type: "tool_use", id: "toolu_1", name, input: {} },
-    { type: "input_json_delta", partial_json: JSON.stringify(input) },
-    "tool_use",
-  );
-const done = stream({ type: "text", text: "" }, { type: "text_delta", text: "done" }, "end_turn");
 
 /** A repository with one worktree, as the service makes them. */
 const startRepository = async () => {
@@ -106,7 +70,11 @@ const run = async (launch: AgentLaunch, cwd: string, modelUrl: string) => {
     },
   );
   child.stdin.end("do it");
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  const [stdout, stderr] = await Promise.all([
+    readAll(child.stdout),
+    readAll(child.stderr),
+    once(child, "close"),
+  ]);
   const events = stdout
     .split("\n")
     .flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Record<string, unknown>]));
@@ -115,10 +83,7 @@ const run = async (launch: AgentLaunch, cwd: string, modelUrl: string) => {
 };
 
 it("the real CLI takes a materialised profile as it is meant", async () => {
-  const model = await startModel({
-    name: "Bash",
-    input: { command: "echo made > made.txt", description: "make" },
-  });
+  const model = await startModel(["Bash", { command: "echo made > made.txt", description: "make" }]);
   const { main, worktree } = await startRepository();
   const { profiles, shared } = await setup({
     [custom("full/profile.yml")]:
@@ -136,8 +101,8 @@ it("the real CLI takes a materialised profile as it is meant", async () => {
   expect(init?.agents).toContain("helper");
   expect(init?.skills).toContain("deploy");
   for (const tool of ["WebFetch", "EnterWorktree", "ExitWorktree"]) expect(init?.tools).not.toContain(tool);
-  expect(model.bodies[0]).toContain("always-be-kind");
-  expect(model.bodies[0]).toContain("--help be-brief");
+  expect(model.bodies()[0]).toContain("always-be-kind");
+  expect(model.bodies()[0]).toContain("--help be-brief");
   expect(await readFile(join(worktree, "made.txt"), "utf8")).toBe("made\n");
   const { stdout } = await git("git", ["-C", main, "worktree", "list", "--porcelain"]);
   expect(stdout.match(/^worktree /gm)).toHaveLength(2);
@@ -147,43 +112,28 @@ it("the real CLI takes a materialised profile as it is meant", async () => {
   expect(await readFile(transcript ?? "", "utf8")).toContain(jobId);
 });
 
-it.each([
-  ["Write", (worktree: string) => ({ file_path: join(worktree, "made.txt"), content: "made" })],
-  ["Bash", () => ({ command: "echo made > made.txt", description: "make" })],
-])("with the bundled reviewer the real CLI cannot write with %s", async (name, input) => {
+it("with the bundled reviewer the real CLI can read the files of the task, nothing outside the worktree, and write nothing", async () => {
   const { worktree } = await startRepository();
-  const model = await startModel({ name, input: input(worktree) });
-  const { profiles } = await setup();
-  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree });
+  const { profiles, home, shared } = await setup({ "home/token": "of-somebody" });
+  const model = await startModel(
+    ["Write", { file_path: join(worktree, "made.txt"), content: "made" }],
+    ["Bash", { command: "echo made > made.txt", description: "make" }],
+    ["Read", { file_path: join(home, "token") }],
+    ["Read", { file_path: join(shared, "jobs", jobId, "task-files", "log.txt") }],
+  );
+  const taskFiles = [{ name: "log.txt", content: "of-the-task", encoding: "utf-8" as const }];
+  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree, taskFiles });
   const init = await run(launch, worktree, model.url);
   expect(init).toMatchObject({ tools: ["Glob", "Grep", "Read"], permissionMode: "dontAsk", cwd: worktree });
-  expect(model.bodies).toHaveLength(2);
+  expect(model.bodies()).toHaveLength(2);
+  expect(model.bodies()[1]).toContain("of-the-task");
+  expect(model.bodies()[1]).not.toContain("of-somebody");
   expect(await readdir(worktree)).toEqual([".git"]);
-});
-
-it("with the bundled reviewer the real CLI cannot read outside the worktree", async () => {
-  const { worktree } = await startRepository();
-  const { profiles, home } = await setup({ "home/token": "canary" });
-  const model = await startModel({ name: "Read", input: { file_path: join(home, "token") } });
-  await run(await launchOf(profiles, { ...request("review"), worktreePath: worktree }), worktree, model.url);
-  expect(model.bodies).toHaveLength(2);
-  expect(model.bodies[1]).not.toContain("canary");
-});
-
-it("with the bundled reviewer the real CLI can read the files of the task", async () => {
-  const { worktree } = await startRepository();
-  const { profiles, shared } = await setup();
-  const file = join(shared, "jobs", jobId, "task-files", "log.txt");
-  const model = await startModel({ name: "Read", input: { file_path: file } });
-  const taskFiles = [{ name: "log.txt", content: "canary", encoding: "utf-8" as const }];
-  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree, taskFiles });
-  await run(launch, worktree, model.url);
-  expect(model.bodies[1]).toContain("canary");
 });
 
 it("with an empty list of tools the real CLI offers none", async () => {
   const { worktree } = await startRepository();
-  const model = await startModel({ name: "Read", input: { file_path: "/etc/hostname" } });
+  const model = await startModel(["Read", { file_path: "/etc/hostname" }]);
   const { profiles } = await setup({ [custom("talk.yml")]: "claude: {tools: [], worktree: false}" });
   const init = await run(await launchOf(profiles, request("talk")), worktree, model.url);
   expect(init?.tools).toEqual([]);

@@ -123,13 +123,3 @@ it("a default profile that does not exist is an error that names the variable", 
   });
   await expect(route).rejects.toThrow(/There is no profile "mine" \(SERVICE_DEFAULT_PROFILE\)/);
 });
-
-it("routing costs microseconds while nothing changes", async () => {
-  const ordinary = await setup();
-  await ordinary.profiles.list();
-  const started = process.cpuUsage();
-  for (let count = 0; count < 1000; count++)
-    await ordinary.profiles.route({ name: "", task: "fix it", repoUrl: "" });
-  const { user, system } = process.cpuUsage(started);
-  expect((user + system) / 1000).toBeLessThan(100);
-});

@@ -41,19 +41,19 @@ test.each(units)(
   },
 );
 
-test.each(units)("%s lets the service drain before it ends what is left", async (_, path) => {
-  const settings = settingsOf(await read(path));
-  const drain = Number(clusterVariables.drainTimeout.default);
-  const grace = Number(agentVariables.agentCliKillGrace.default);
-  expect(Number(settings.get("TimeoutStopSec"))).toBeGreaterThanOrEqual(drain + grace + 30);
-  // With `control-group` the agents would get the SIGTERM too; with `process` they would outlive the service.
-  expect(settings.get("KillMode")).toBe("mixed");
-  expect(settings.get("OOMPolicy")).toBe("continue");
-});
-
-test.each(units)("%s starts the service again after any end", async (_, path) => {
-  expect(settingsOf(await read(path)).get("Restart")).toBe("always");
-});
+test.each(units)(
+  "%s lets the service drain before it ends what is left, and starts it again after any end",
+  async (_, path) => {
+    const settings = settingsOf(await read(path));
+    const drain = Number(clusterVariables.drainTimeout.default);
+    const grace = Number(agentVariables.agentCliKillGrace.default);
+    expect(Number(settings.get("TimeoutStopSec"))).toBeGreaterThanOrEqual(drain + grace + 30);
+    // With `control-group` the agents would get the SIGTERM too; with `process` they would outlive the service.
+    expect(settings.get("KillMode")).toBe("mixed");
+    expect(settings.get("OOMPolicy")).toBe("continue");
+    expect(settings.get("Restart")).toBe("always");
+  },
+);
 
 test("the system's unit gives agents no way to the rights of root, and lets them compile", async () => {
   const settings = settingsOf(await read("svc.service"));

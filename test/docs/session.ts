@@ -20,6 +20,7 @@ import { patternOf } from "./seen.ts";
 export const startSession = async (environment: Record<string, string> = {}) => {
   const home = await temporaryDirectory();
   const checkout = join(home, "svc");
+  const port = await lastingPort();
   const scratch = join(home, "tmp");
   await Promise.all([copyCheckout(checkout), mkdir(scratch)]);
   // The shell reads its commands from beside the terminal, so that they are not seen.
@@ -33,7 +34,7 @@ export const startSession = async (environment: Record<string, string> = {}) => 
       LANG: "C.UTF-8",
       SHELL: "/bin/sh",
       TERM: "xterm",
-      SERVICE_PORT: String(await lastingPort()),
+      SERVICE_PORT: String(port),
       npm_config_registry: await startRegistry(),
       npm_config_update_notifier: "false",
       ...environment,
@@ -81,7 +82,7 @@ export const startSession = async (environment: Record<string, string> = {}) => 
   };
   /** Resolves when nothing is left of what the blocks started. */
   const isAlone = () => until(() => processesOf(home).every((pid) => own.has(pid)), { seconds: 10 });
-  return { home, run, isAlone };
+  return { home, port, run, isAlone };
 };
 
 /** What stays on the terminal: no colours, no line that was drawn anew, no spinner. */

@@ -58,18 +58,6 @@ test("a spent budget of the day refuses jobs and chat turns with 429 and the tim
   expect((await post("/jobs", "second-key-2", { task: "Two" })).status).toBe(200);
 });
 
-test("the budget of a profile refuses tasks for it alone", async () => {
-  const home = await temporaryDirectory();
-  await mkdir(join(home, ".service", "profiles"), { recursive: true });
-  await writeFile(join(home, ".service/profiles/cheap.yml"), "extends: code\nbudget_day_usd: 0.01\n");
-  const service = await startService({ home });
-  const { run } = asks(service);
-  await runJob(service, "One", { profile: "cheap" });
-  await until(async () => (await spentOf(service.url, "")) >= cost);
-  await expect(run({ task: "Two", profile: "cheap" })).rejects.toThrow(/budget of the profile cheap/);
-  await runJob(service, "Two");
-});
-
 const usageOf = async (service: Service) => (await service.client.get_usage({})).total;
 
 const speakingThrice = async (service: Service): Promise<Job> => {
@@ -109,8 +97,10 @@ test("a job that is cancelled costs what its tokens cost, at the price of earlie
   ]);
 });
 
-test("a job whose service is killed costs what its agent had used by then, at the price of the table", async () => {
+test("a job whose service is killed costs what its agent had used by then, at the price of the table; the budget of a profile refuses tasks for it alone", async () => {
   const home = await temporaryDirectory();
+  await mkdir(join(home, ".service", "profiles"), { recursive: true });
+  await writeFile(join(home, ".service/profiles/cheap.yml"), "extends: code\nbudget_day_usd: 0.01\n");
   const service = await startService({ home });
   const { id } = await speakingThrice(service);
   await service.kill();
@@ -118,4 +108,10 @@ test("a job whose service is killed costs what its agent had used by then, at th
   const job = await asks(again).ended(id);
   expect(job).toMatchObject({ failure_reason: "instance_lost", cost_estimated: true, cost_usd: 0.0009 });
   await until(async () => (await usageOf(again)).estimated_cost_usd === 0.0009);
+
+  await runJob(again, "One", { profile: "cheap" });
+  await until(async () => (await spentOf(again.url, "")) >= cost);
+  const refused = asks(again).run({ task: "Two", profile: "cheap" });
+  await expect(refused).rejects.toThrow(/budget of the profile cheap/);
+  await runJob(again, "Two");
 });

@@ -48,15 +48,7 @@ const runJobs = async (world: CanaryWorld, endings: readonly Ending[]): Promise<
 const allAnswers = async ({ service, keys, token }: CanaryWorld, jobs: Job[]): Promise<string> => {
   const ids = jobs.map(({ id }) => id);
   const paths = [
-    "health",
-    "ready",
-    "metrics",
-    "openapi.json",
-    "docs",
-    "profiles",
-    "jobs",
-    "jobs?limit=x",
-    "nowhere",
+    ..."health ready metrics openapi.json docs profiles jobs jobs?limit=x nowhere".split(" "),
     `jobs/${token}`,
   ];
   const ask = async (path: string, init: RequestInit = {}): Promise<string> => {

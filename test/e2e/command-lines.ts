@@ -8,7 +8,7 @@ export const watchCommandLines = (pid: number) => {
   const loop = (async () => {
     while (!stopped) {
       for (const process of descendants(pid)) seen.add(commandLine(process));
-      await delay(10);
+      await delay(40);
     }
   })();
   return {

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { startFakeGitHost } from "../fake-git-host/fake-git-host.ts";
+import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { git } from "../remote.ts";
-import { startService } from "../service.ts";
+import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { startEavesdropper } from "./eavesdropper.ts";
 import { runJob } from "./ended-job.ts";
@@ -12,9 +12,18 @@ import { hostVariables, startHost } from "./hosted.ts";
 type Eavesdropper = Awaited<ReturnType<typeof startEavesdropper>>;
 
 let other: Eavesdropper;
+let host: FakeGitHost;
+let service: Service;
 
 beforeAll(async () => {
   other = await startEavesdropper();
+  host = await startHost();
+  service = await startService({
+    env: {
+      ...hostVariables(host, host.createToken()),
+      ...(await trusting(host.certificate, other.certificate)),
+    },
+  });
 });
 
 /** What makes git, gh and Node trust all of these servers, so that no certificate is in the way of a leak. */
@@ -28,13 +37,6 @@ const withCredentials = (headers: Eavesdropper["requests"][number]["headers"]): 
   headers.authorization !== undefined || JSON.stringify(headers).includes("ghp_");
 
 test("a repository on another host gets no credentials, though it asks for them", async () => {
-  const host = await startHost();
-  const service = await startService({
-    env: {
-      ...hostVariables(host, host.createToken()),
-      ...(await trusting(host.certificate, other.certificate)),
-    },
-  });
   const before = other.requests.length;
   // The same name with another port, and the same port by another name.
   for (const origin of [other.origin, `https://127.0.0.1:${other.port}`]) {
@@ -54,24 +56,23 @@ test("a repository on another host gets no credentials, though it asks for them"
 });
 
 test("a git host that redirects requests to another host does not send the credentials with them", async () => {
-  const host = await startEavesdropper({ redirectTo: other.origin });
-  const service = await startService({
+  const redirecting = await startEavesdropper({ redirectTo: other.origin });
+  const own = await startService({
     env: {
-      GIT_HOST: host.host,
+      GIT_HOST: redirecting.host,
       GIT_HOST_TOKEN: "ghp_redirected000000000",
-      ...(await trusting(host.certificate, other.certificate)),
+      ...(await trusting(redirecting.certificate, other.certificate)),
     },
   });
   const before = other.requests.length;
-  const job = await runJob(service, "Do it", { repo_url: `${host.origin}/acme/app.git` });
+  const job = await runJob(own, "Do it", { repo_url: `${redirecting.origin}/acme/app.git` });
   expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
-  expect(host.requests.some(({ headers }) => withCredentials(headers))).toBe(true);
+  expect(redirecting.requests.some(({ headers }) => withCredentials(headers))).toBe(true);
   expect(other.requests.length).toBeGreaterThan(before);
   expect(other.requests.filter(({ headers }) => withCredentials(headers))).toEqual([]);
 });
 
 test("submodules and LFS of a repository that lead to another host are not asked for", async () => {
-  await using host = await startFakeGitHost();
   const repository = await host.createRepository("acme", "leads-away", {
     seed: {
       ".gitmodules": `[submodule "lib"]\n\tpath = lib\n\turl = ${other.origin}/acme/lib.git\n`,
@@ -85,12 +86,6 @@ test("submodules and LFS of a repository that lead to another host are not asked
   await git(work, "update-index", "--add", "--cacheinfo", `160000,${"1".repeat(40)},lib`);
   await git(work, "commit", "--quiet", "--message", "Add the submodule");
   await git(work, "push", "--quiet", "origin", "HEAD:main");
-  const service = await startService({
-    env: {
-      ...hostVariables(host, host.createToken()),
-      ...(await trusting(host.certificate, other.certificate)),
-    },
-  });
   const before = other.requests.length;
   const job = await runJob(service, 'scenario: work {"file": "more.bin"}', { repo_url: repository.url });
   expect(job).toMatchObject({ status: "succeeded", pr_url: expect.stringContaining("/pull/1") as string });

@@ -1,4 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
+import type { Job } from "../../src/contract/job.ts";
+import { cachedCloneOf } from "../cached-clone.ts";
 import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { git } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
@@ -11,38 +13,43 @@ let service: Service;
 
 beforeAll(async () => {
   host = await startHost();
-  token = host.createToken();
+  host.createOwner("guild", "Organization");
+  token = host.createToken({ login: "robot" });
   service = await startService({ env: hostVariables(host, token) });
 });
 
-test.concurrent("a job on a private repository ends with its branch pushed and a pull request that names task, job, profile, model and cost", async () => {
+const pullOf = (job: Job) => host.pullRequests.find(({ url }) => url === job.pr_url);
+
+test("a job on a private repository ends with its branch pushed and a pull request that names task, job, profile, model and cost; a resumed session keeps both", async () => {
   const repository = await host.createRepository("acme", "web.app", { private: true });
   const job = await runJob(service, "Add the output file\n\nAs agreed.", { repo_url: repository.url });
   expect(job).toMatchObject({ status: "succeeded", profile: "code", error: null, salvage_ref: null });
   expect(stagesOf(job).slice(-3)).toEqual(["pushed", "pull_request", "ended"]);
   expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
-  const pull = host.pullRequests.find(({ url }) => url === job.pr_url);
+  const pull = pullOf(job);
   expect(pull).toMatchObject({ title: "Add the output file", head: job.branch, base: "main", draft: false });
   for (const fact of [job.id, "| Profile | code |", `| Model | ${job.model} |`, "| Cost | $0.0123 |"])
     expect(pull?.body).toContain(fact);
   expect(pull?.body).toContain("> As agreed.");
   expect(credentialsSeen(host)).toEqual(new Set([token]));
+
+  const second = await runJob(service, "Go on", { session_id: job.session_id });
+  expect(second).toMatchObject({ status: "succeeded", branch: job.branch, pr_url: job.pr_url });
+  expect(second.commit_sha).not.toBe(job.commit_sha);
+  expect(await tipOf(repository, job.branch)).toBe(second.commit_sha);
+  expect(host.pullRequests.filter(({ repository: name }) => name === "web.app")).toHaveLength(1);
 });
 
-test.concurrent("the pull request goes to the base_ref that was asked for, also when it is not the default branch", async () => {
+test.concurrent("the pull request goes to the base_ref that was asked for, and a long first line becomes a title of one line that the host takes", async () => {
   const repository = await host.createRepository("acme", "releases");
   await git(repository.directory, "branch", "release/2.x", "main");
-  const job = await runJob(service, "Fix it there", { repo_url: repository.url, base_ref: "release/2.x" });
+  const job = await runJob(service, `${"Überlegen ".repeat(40)}\nscenario: work`, {
+    repo_url: repository.url,
+    base_ref: "release/2.x",
+  });
   expect(job).toMatchObject({ status: "succeeded", base_ref: "release/2.x" });
-  expect(host.pullRequests.find(({ url }) => url === job.pr_url)).toMatchObject({ base: "release/2.x" });
-});
-
-test.concurrent("the pull request has the title and the branch that were asked for", async () => {
-  const repository = await host.createRepository("acme", "titled");
-  const options = { title: "Compare instants", branch: "fix/dates" };
-  const job = await runJob(service, "Fix it there", { repo_url: repository.url, options });
-  const pull = host.pullRequests.find(({ url }) => url === job.pr_url);
-  expect(pull).toMatchObject({ title: "Compare instants", head: "fix/dates" });
+  const { title = "", base } = pullOf(job) ?? {};
+  expect([base, Array.from(title).length, title.endsWith("…")]).toEqual(["release/2.x", 72, true]);
 });
 
 test.concurrent("a tag as base gets a pushed branch and the reason why there is no pull request", async () => {
@@ -54,16 +61,6 @@ test.concurrent("a tag as base gets a pushed branch and the reason why there is 
   expect(await branchesOf(repository)).toContain(job.branch);
 });
 
-test.concurrent("a resumed session pushes to the same branch and keeps the pull request that is open", async () => {
-  const repository = await host.createRepository("acme", "resumed");
-  const first = await runJob(service, "Begin", { repo_url: repository.url });
-  const second = await runJob(service, "Go on", { session_id: first.session_id });
-  expect(second).toMatchObject({ status: "succeeded", branch: first.branch, pr_url: first.pr_url });
-  expect(second.commit_sha).not.toBe(first.commit_sha);
-  expect(await tipOf(repository, first.branch)).toBe(second.commit_sha);
-  expect(host.pullRequests.filter(({ repository: name }) => name === "resumed")).toHaveLength(1);
-});
-
 test.concurrent("a job that changes nothing pushes nothing and opens nothing", async () => {
   const repository = await host.createRepository("acme", "untouched");
   const job = await runJob(service, "scenario: noop", { repo_url: repository.url });
@@ -71,12 +68,152 @@ test.concurrent("a job that changes nothing pushes nothing and opens nothing", a
   expect(await branchesOf(repository)).toEqual(["main"]);
 });
 
-test.concurrent("a long first line of many characters becomes a title of one line that the host takes", async () => {
-  const repository = await host.createRepository("acme", "titles");
-  const job = await runJob(service, `${"Überlegen ".repeat(40)}\nscenario: work`, {
-    repo_url: repository.url,
+const create = (name: string, over: Record<string, unknown> = {}) =>
+  runJob(service, "Begin", { repo_url: `${host.origin}/${name}.git`, create_repo: true, ...over });
+
+test.concurrent.each([
+  ["under an organisation, private by default", "guild/new.app.js", {}, true],
+  ["under the token's own user, public when asked", "robot/own", { private: false }, false],
+])("a missing repository is made %s, and the work is its first branch", async (_, name, over, isPrivate) => {
+  const job = await create(name, over);
+  const repository = host.repositories.get(name);
+  expect(repository?.private).toBe(isPrivate);
+  expect(job).toMatchObject({ status: "succeeded", pr_url: null });
+  expect(job.warnings.join()).toContain(
+    `The ${isPrivate ? "private" : "public"} repository ${name} was made`,
+  );
+  expect(job.warnings.join()).toContain("nothing to open a pull request against");
+  expect(repository && (await branchesOf(repository))).toEqual([job.branch]);
+});
+
+test.concurrent("a repository that exists is left as it is, and gets a pull request with the title and the branch that were asked for", async () => {
+  const repository = await host.createRepository("guild", "there", { private: true });
+  const options = { title: "Compare instants", branch: "fix/dates" };
+  const job = await create("guild/there", { private: false, options });
+  expect(job).toMatchObject({ status: "succeeded", warnings: [] });
+  expect(pullOf(job)).toMatchObject({ title: "Compare instants", head: "fix/dates" });
+  expect(repository.private).toBe(true);
+});
+
+test.concurrent("an empty repository takes any base_ref: the work becomes its first branch", async () => {
+  const repository = await host.createRepository("guild", "empty", { seed: null });
+  const job = await runJob(service, "Begin", { repo_url: repository.url, base_ref: "develop" });
+  expect(job).toMatchObject({ status: "succeeded", pr_url: null });
+  expect(await branchesOf(repository)).toEqual([job.branch]);
+});
+
+test.concurrent("an owner whom the token does not reach is refused with the way out", async () => {
+  host.createOwner("somebody", "User");
+  const job = await create("somebody/theirs");
+  expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
+  expect(job.error).toContain("the token belongs to robot");
+  expect(host.repositories.has("somebody/theirs")).toBe(false);
+});
+
+const creations = (name: string) =>
+  host.requests.filter(({ url, body }) => url.endsWith("/repos") && body.includes(`"${name}"`));
+
+test("a host that breaks off or does not know the token is not taken for a missing repository", async () => {
+  for (const how of ["reset", 401, 500] as const) {
+    using _refusal = host.refuse({ what: "git_read", how });
+    const job = await create(`guild/not-missing-${how}`);
+    expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed" });
+    expect(job.error).not.toContain("does not exist");
+    expect(creations(`not-missing-${how}`)).toEqual([]);
+  }
+});
+
+test("a repository that another client creates between the check and the creation is used", async () => {
+  await host.createRepository("guild", "raced", { private: true });
+  // The check gets the answer from before the creation.
+  using _refusal = host.refuse({ what: "git_read", how: 404, message: "Repository not found.", times: 1 });
+  const job = await create("guild/raced", { base_ref: "main" });
+  expect(creations("raced")).toHaveLength(1);
+  expect(job).toMatchObject({ status: "succeeded", warnings: [] });
+  expect(job.pr_url).toContain("/guild/raced/pull/1");
+});
+
+/** What the salvage ref in the cached clone holds of the agent's file. */
+const salvaged = async (job: Job): Promise<string> =>
+  git(await cachedCloneOf(job.worktree_path), "show", `${job.salvage_ref}:agent-output.txt`);
+
+test.each([
+  ["a status", 403, "Resource not accessible by integration"],
+  ["a connection that is cut", "reset", "EOF"],
+] as const)(
+  "a pull request refused by %s is pr_failed; the branch stays pushed and the work is salvaged",
+  async (_, how, words) => {
+    const repository = await host.createRepository("acme", `pull-${how}`);
+    using _refusal = host.refuse({ what: "pull_request", how });
+    const job = await runJob(service, "Do it", { repo_url: repository.url });
+    expect(job).toMatchObject({ status: "failed", failure_reason: "pr_failed", pr_url: null });
+    expect(job.error).toContain(words);
+    expect(stagesOf(job)).toContain("pushed");
+    expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
+    expect(await salvaged(job)).toBe("Do it");
+  },
+);
+
+test("a push refused by a hook is push_failed and the work is salvaged", async () => {
+  const repository = await host.createRepository("acme", "push-hook");
+  using _refusal = host.refuse({ what: "push", how: "hook" });
+  const job = await runJob(service, "Do it", { repo_url: repository.url });
+  expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed", retryable: false });
+  expect(job.error).toContain("Protected branch");
+  expect(await branchesOf(repository)).toEqual(["main"]);
+  expect(await salvaged(job)).toBe("Do it");
+});
+
+/** Refused before anything was paid for. */
+const expectNoAgent = (job: Job): void => {
+  expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed", cost_usd: null, pid: null });
+  expect(stagesOf(job)).not.toContain("agent_started");
+};
+
+test("what takes no push is push_failed before the agent is started, with the reason", async () => {
+  const repository = await host.createRepository("acme", "no-push");
+  const expectRefused = async (words: string | RegExp) => {
+    const job = await runJob(service, "Do it", { repo_url: repository.url });
+    expectNoAgent(job);
+    expect(job.error).toMatch(words);
+  };
+  {
+    using _refusal = host.refuse({ what: "push", how: 403 });
+    await expectRefused("GIT_HOST_TOKEN lacks the right");
+  }
+  const known = host.tokens.get(token);
+  if (known === undefined) throw new Error("the host knows the token");
+  known.access = "read";
+  await expectRefused("denied to robot");
+  host.tokens.delete(token);
+  await expectRefused(/the server refused GIT_HOST_TOKEN.*\nWhat to do: Renew GIT_HOST_TOKEN/);
+  host.tokens.set(token, { ...known, access: "write" });
+  expect(await branchesOf(repository)).toEqual(["main"]);
+});
+
+test("without a token a repository that takes anonymous pushes gets the branch, and the job says why there is no pull request", async () => {
+  const repository = await host.createRepository("acme", "no-token");
+  const empty = await host.createRepository("acme", "empty-read-only", { seed: null });
+  const anonymous = await startService({ env: hostVariables(host, null) });
+  const job = await runJob(anonymous, "Do it", { repo_url: repository.directory });
+  expect(job).toMatchObject({ status: "succeeded", pr_url: null });
+  expect(job.warnings.join()).toContain(`not on the git host ${host.host}`);
+  for (const repo_url of [repository.url, empty.url]) {
+    const refused = await runJob(anonymous, "Do something else", { repo_url });
+    expectNoAgent(refused);
+    expect(refused.error).toContain("Set GIT_HOST and GIT_HOST_TOKEN");
+  }
+});
+
+test("a host that never answers is given up after SERVICE_GIT_TIMEOUT, and the work is kept", async () => {
+  const repository = await host.createRepository("acme", "silent");
+  const impatient = await startService({
+    env: { ...hostVariables(host, token), SERVICE_GIT_TIMEOUT: "5" },
   });
-  const title = host.pullRequests.find(({ url }) => url === job.pr_url)?.title ?? "";
-  expect(Array.from(title)).toHaveLength(72);
-  expect(title.endsWith("…")).toBe(true);
+  using _refusal = host.refuse({ what: "pull_request", how: "timeout" });
+  const job = await runJob(impatient, "Do it", { repo_url: repository.url });
+  expect(job).toMatchObject({ status: "failed", failure_reason: "pr_failed" });
+  expect(job.error).toContain("no answer within 5 s");
+  expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
+  expect(await salvaged(job)).toBe("Do it");
 });

@@ -114,7 +114,7 @@ ${then}
 
 /** A git directory of the attacker's own, with a configuration and hooks that are never restored. */
 const evilGitDirectory = (): string => `
-cp -R "$common" "${outside}/evil.git"
+rm -rf "${outside}/evil.git" && cp -R "$common" "${outside}/evil.git"
 rm -rf "${outside}/evil.git/worktrees"
 cat "$common/evil-config" >> "${outside}/evil.git/config"
 `;
@@ -148,30 +148,35 @@ test("the attack is live: a git that trusts the files falls for it", async () =>
   );
 });
 
-test.each<[what: string, then: () => string]>([
-  ["the configuration, hooks and attributes of its clone", () => ""],
+test.each<[what: string, ways: () => string[]]>([
+  ["the configuration, hooks and attributes of its clone", () => [""]],
   [
-    "its clone, now another directory",
-    () => `${evilGitDirectory()} rm -rf .git && cp -R "${outside}/evil.git" .git`,
+    "its clone, now another directory, a file that names another one, or a link",
+    () =>
+      [
+        `cp -R "${outside}/evil.git" .git`,
+        `printf 'gitdir: ${outside}/evil.git\\n' > .git`,
+        `ln -s "${outside}/evil.git" .git`,
+      ].map((then) => `${evilGitDirectory()} rm -rf .git && ${then}`),
   ],
-  [
-    "its clone, now a file that names another directory",
-    () => `${evilGitDirectory()} rm -rf .git && printf 'gitdir: ${outside}/evil.git\\n' > .git`,
-  ],
-  ["its clone, now a link", () => `${evilGitDirectory()} rm -rf .git && ln -s "${outside}/evil.git" .git`],
   [
     "its clone, which names another common directory and other objects",
-    () =>
+    () => [
       `${evilGitDirectory()} echo "${outside}/evil.git" > "$admin/commondir"; echo "${outside}/evil.git/objects" > "$admin/objects/info/alternates"`,
+    ],
   ],
-])("an agent that rewrites %s gains nothing, and loses nothing", async (_, then) => {
-  await writeFile(script, attack(then()));
-  const job = await run("Do the default thing");
-  expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
-  expect(await remote.branches()).toEqual(["main", job.branch]);
-  expect(await remote.show(`${job.branch}:agent-output.txt`)).toBe("Do the default thing");
-  expect(await remote.show(`${job.branch}:dirt.txt`)).toBe("uncommitted");
-  await expectUntouched();
+])("an agent that rewrites %s gains nothing, and loses nothing", async (_, ways) => {
+  const branches = ["main"];
+  for (const then of ways()) {
+    await writeFile(script, attack(then));
+    const job = await run("Do the default thing");
+    expect(job, then).toMatchObject({ status: "succeeded", failure_reason: null });
+    branches.push(String(job.branch));
+    expect((await remote.branches()).toSorted()).toEqual(branches.toSorted());
+    expect(await remote.show(`${job.branch}:agent-output.txt`)).toBe("Do the default thing");
+    expect(await remote.show(`${job.branch}:dirt.txt`)).toBe("uncommitted");
+    await expectUntouched();
+  }
   await nextJobWorks();
 });
 

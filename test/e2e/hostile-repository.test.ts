@@ -7,9 +7,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
 import { runProgram } from "../fake-git-host/run-program.ts";
 import { startFakeModel, type FakeModel } from "../fake-model/fake-model.ts";
+import { processesMarked } from "../processes.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
 
 /**
  * Repositories that try to run commands, redirect the model's credentials or write outside their worktree, given to the
@@ -51,16 +53,10 @@ const touch = (name: string): string => `touch '${join(canaries, name)}'`;
 
 /** A settings file with every key that runs a command, and an environment that redirects the model's requests. */
 const settings = (name: string): string => {
-  const events = [
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "Stop",
-    "SessionEnd",
-    "WorktreeCreate",
-    "PreCompact",
-  ];
+  const events =
+    "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SessionEnd WorktreeCreate PreCompact".split(
+      " ",
+    );
   const hooks = events.map((event) => [
     event,
     [{ matcher: "", hooks: [{ type: "command", command: touch(`${name}-${event}`) }] }],
@@ -242,4 +238,12 @@ test("a tree with a .git in it, under whatever name a file system takes for it, 
   }
   expect(await run(remote.path, "scenario: text")).toMatchObject({ status: "succeeded" });
   await expectUntouched();
+});
+
+test("a cancelled job leaves nothing running, not even a shell command in a session of its own", async () => {
+  const command = "nohup setsid sleep 600 >/dev/null 2>&1 & sleep 600";
+  const { job } = await service.client.run_task({ task: `scenario: bash ${JSON.stringify({ command })}` });
+  await until(() => processesMarked(job.id).length >= 4, { what: "the command to run" });
+  expect((await service.client.cancel_job({ job_id: job.id })).job.status).toBe("cancelled");
+  await until(() => processesMarked(job.id).length === 0, { what: "the processes to have ended" });
 });

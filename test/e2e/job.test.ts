@@ -21,7 +21,7 @@ const submit = (task: string, over: Record<string, unknown> = {}) => asks(servic
 
 const ended = (id: string) => asks(service).ended(id);
 
-test("a task ends with its branch pushed to the remote, a commit that is the agent's, and every stage with its time", async () => {
+test("a task ends with its branch pushed to the remote, a commit that is the agent's, and every stage with its time; its events can be followed live and resumed", async () => {
   const remote = await makeRemote();
   const queued = await submit("Do the default thing", { repo_url: remote.path });
   expect(queued).toMatchObject({
@@ -30,6 +30,17 @@ test("a task ends with its branch pushed to the remote, a commit that is the age
     base_ref: "main",
     profile: "code",
   });
+  const follow = async (after = 0): Promise<JobEvent[]> => {
+    const events: JobEvent[] = [];
+    const signal = AbortSignal.timeout(60_000);
+    for await (const event of service.client.events(queued.id, { after, signal })) events.push(event);
+    return events;
+  };
+  const seen = await follow();
+  expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, at) => at + 1));
+  expect(seen[0]).toMatchObject({ type: "stage", stage: "queued" });
+  expect(seen.at(-1)).toMatchObject({ type: "stage", stage: "ended", detail: "succeeded" });
+  expect(await follow(3)).toEqual(seen.slice(3));
   const job = await ended(queued.id);
   expect(job).toMatchObject({
     status: "succeeded",
@@ -44,33 +55,10 @@ test("a task ends with its branch pushed to the remote, a commit that is the age
   expect(job.diff_stat?.files).toBeGreaterThan(0);
   expect(job.error).toBeNull();
   expect(job.warnings.join()).toMatch(/no pull request was opened/);
-  expect(job.stages.map(({ stage }) => stage)).toEqual([
-    "queued",
-    "claimed",
-    "fetched",
-    "worktree_ready",
-    "agent_started",
-    "first_output",
-    "result",
-    "pushed",
-    "ended",
-  ]);
+  expect(job.stages.map(({ stage }) => stage).join(" ")).toBe(
+    "queued claimed fetched worktree_ready agent_started first_output result pushed ended",
+  );
   expect(existsSync(String(job.worktree_path))).toBe(true);
-});
-
-test("events can be followed live and resumed, and end with the job", async () => {
-  const remote = await makeRemote();
-  const { id } = await submit("Do the default thing", { repo_url: remote.path });
-  const seen: JobEvent[] = [];
-  for await (const event of service.client.events(id, { signal: AbortSignal.timeout(30_000) }))
-    seen.push(event);
-  expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, at) => at + 1));
-  expect(seen[0]).toMatchObject({ type: "stage", stage: "queued" });
-  expect(seen.at(-1)).toMatchObject({ type: "stage", stage: "ended", detail: "succeeded" });
-  const rest: JobEvent[] = [];
-  for await (const event of service.client.events(id, { after: 3, signal: AbortSignal.timeout(30_000) }))
-    rest.push(event);
-  expect(rest).toEqual(seen.slice(3));
 });
 
 test("what the agent leaves uncommitted is committed and pushed with the rest", async () => {
@@ -118,7 +106,7 @@ test("without a repository the agent works in an empty directory", async () => {
   expect(job.commit_sha).toMatch(/^[0-9a-f]{40}$/);
 });
 
-test("base_ref left out is the default branch of a repository without main, and the job names it", async () => {
+test("base_ref left out is the default branch of a repository without main, and the job names it; a session is resumed in its worktree and branch", async () => {
   const remote = await makeRemote();
   await git(remote.path, "branch", "-m", "main", "trunk");
   const job = await ended((await submit("Do the default thing", { repo_url: remote.path })).id);
@@ -126,7 +114,20 @@ test("base_ref left out is the default branch of a repository without main, and 
   const named = await ended((await submit("x", { repo_url: remote.path, base_ref: "main" })).id);
   expect(named).toMatchObject({ status: "failed", failure_reason: "worktree_failed", base_ref: "main" });
   const next = await ended((await submit("Do more", { session_id: job.session_id })).id);
-  expect(next).toMatchObject({ status: "succeeded", base_ref: "trunk", worktree_id: job.worktree_id });
+  const { session_id, worktree_id, worktree_path, branch, repo_url } = job;
+  expect(next).toMatchObject({
+    status: "succeeded",
+    base_ref: "trunk",
+    session_id,
+    worktree_id,
+    worktree_path,
+    branch,
+    repo_url,
+  });
+  expect(next.commit_sha).not.toBe(job.commit_sha);
+  const origins = (await readFile(join(service.home, ".service", "origins.jsonl"), "utf8")).split("\n");
+  const noted = origins.filter((line) => line.includes(String(session_id)));
+  expect(noted.map((line) => (JSON.parse(line) as { job_id: string }).job_id)).toEqual([job.id, next.id]);
 });
 
 test("where the remote's default branch is another one than the base, the answer of the submission says so", async () => {
@@ -159,22 +160,8 @@ test("with SERVICE_BASE_REF=HEAD the base is the remote's default branch, and a 
   const asked = await own.client.run_task({ task: "x", repo_url: `https://127.0.0.1:${port}/a/b` });
   expect(asked.job.warnings).toEqual([]);
   expect(performance.now() - began).toBeGreaterThan(4900);
-  expect(performance.now() - began).toBeLessThan(20_000);
+  expect(performance.now() - began).toBeLessThan(60_000);
   await own.client.cancel_job({ job_id: asked.job.id });
-});
-
-test("a session is resumed in the worktree and branch it ran in", async () => {
-  const remote = await makeRemote();
-  const first = await ended((await submit("Do the default thing", { repo_url: remote.path })).id);
-  const second = await ended((await submit("Do more", { session_id: first.session_id })).id);
-  expect(second).toMatchObject({
-    status: "succeeded",
-    session_id: first.session_id,
-    worktree_path: first.worktree_path,
-    branch: first.branch,
-    repo_url: first.repo_url,
-  });
-  expect(second.commit_sha).not.toBe(first.commit_sha);
 });
 
 test("the review profile changes nothing and lists what it discarded", async () => {
@@ -187,18 +174,15 @@ test("the review profile changes nothing and lists what it discarded", async () 
 });
 
 test("on SIGTERM the service ends its agents, saves their work and exits 0", async () => {
-  const own = await startService();
   const remote = await makeRemote();
-  const { job } = await own.client.run_task({
+  const { job } = await service.client.run_task({
     task: 'scenario: sleep {"dirt": true}',
     repo_url: remote.path,
   });
-  await until(async () =>
-    (await own.client.get_job({ job_id: job.id })).job.stages.some(({ stage }) => stage === "first_output"),
-  );
-  expect(await own.stop()).toBe(0);
+  await asks(service).speaking(job.id);
+  expect(await service.stop()).toBe(0);
   const record: unknown = JSON.parse(
-    await readFile(join(own.home, ".service", "jobs", `${job.id}.json`), "utf8"),
+    await readFile(join(service.home, ".service", "jobs", `${job.id}.json`), "utf8"),
   );
   expect(record).toMatchObject({
     status: "failed",

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { modelProblem } from "../../src/config/model-credential.ts";
 import { asks } from "../asks.ts";
 import { svc } from "../cli/run-svc.ts";
 import { startService } from "../service.ts";
@@ -15,6 +16,9 @@ test("without a model credential nothing that needs an agent is accepted, until 
   const service = await startService({
     env: { AGENT_MODE: "true", SERVICE_ALLOW_NO_MODEL_CREDENTIAL: undefined },
   });
+  expect(service.output.stderr).toMatch(
+    /"level":"warn".*No model credential is set.*AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN/,
+  );
   const chat = { model: "default", messages: [{ role: "user", content: "hello" }] };
   const words = /AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN.*ANTHROPIC_API_KEY.*AGENT_CLI_HOME_DIR/;
   for (const [path, body] of [
@@ -41,4 +45,23 @@ test("without a model credential nothing that needs an agent is accepted, until 
   const login = { claudeAiOauth: { accessToken: "not-a-token" } };
   await writeFile(join(service.home, ".claude", ".credentials.json"), JSON.stringify(login));
   expect(await asks(service).run({ task: "scenario: noop" })).toMatchObject({ status: "succeeded" });
+});
+
+const none = {
+  agentOauthToken: null,
+  modelAuthToken: null,
+  modelApiKey: null,
+  agentEnv: [],
+  agentHome: "/nonexistent",
+  allowNoModelCredential: false,
+};
+
+test.each([
+  [{ agentOauthToken: "long-lived" }, null],
+  [{ modelAuthToken: "static" }, null],
+  [{ modelApiKey: "native" }, null],
+  [{ agentEnv: ["CLAUDE_CODE_USE_BEDROCK"] }, null],
+  [{ agentEnv: ["OTHER"] }, expect.stringContaining("No model credential is set")],
+])("what is missing with %j is %j", (settings, problem) => {
+  expect(modelProblem({ ...none, ...settings })).toEqual(problem);
 });

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { asks } from "../asks.ts";
@@ -44,28 +44,4 @@ test.concurrent("an ended job is forgotten when its time is over: record, events
   );
   expect(left.flat()).toEqual([]);
   expect(existsSync(String(worktree_path))).toBe(false);
-});
-
-test.concurrent("a job whose profile says retry_lost is run again after a crash and continues in its session", async () => {
-  const service = await startService();
-  const profiles = join(service.home, ".service", "profiles");
-  await mkdir(profiles, { recursive: true });
-  await writeFile(join(profiles, "stubborn.yml"), "extends: code\nretry_lost: true\n");
-  const remote = await makeRemote();
-  const task = 'scenario: paced {"steps": 12, "ms": 250}';
-  const submitted = await until(
-    () =>
-      asks(service)
-        .submit({ task, repo_url: remote.path, profile: "stubborn" })
-        .catch(() => null),
-    { what: "the profile to be found" },
-  );
-  const before = await asks(service).speaking(submitted.id);
-  await service.kill();
-  const again = await startService({ home: service.home });
-  const job = await asks(again).ended(submitted.id);
-  expect(job).toMatchObject({ status: "succeeded", error: null, attempt: 2, session_id: before.session_id });
-  expect(job.stages.filter(({ stage }) => stage === "agent_started").map(({ attempt }) => attempt)).toContain(
-    2,
-  );
 });

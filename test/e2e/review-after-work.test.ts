@@ -14,9 +14,9 @@ beforeAll(async () => {
 });
 
 /** A worktree in which a job committed something, and more was done since; what a user of git sees of it. */
-const workedIn = async (client: Pick<Service, "client">) => {
+const workedIn = async () => {
   const remote = await makeRemote({ "README.md": "# Test\n", "gone.txt": "1\n" });
-  const job = await asks(client).run({ task: "Do the default thing", repo_url: remote.path });
+  const job = await asks(service).run({ task: "Do the default thing", repo_url: remote.path });
   const path = String(job.worktree_path);
   await writeFile(join(path, "staged.txt"), "staged\n");
   await git(path, "add", "staged.txt");
@@ -32,42 +32,31 @@ const workedIn = async (client: Pick<Service, "client">) => {
   return { job, path, seen, before: await seen() };
 };
 
-test("a review in the worktree of an earlier job discards its own changes and none of the earlier ones", async () => {
-  const { job, seen, before } = await workedIn(service);
-  const review = await asks(service).run({
-    task: "Review this. scenario: commit-dirt",
-    profile: "review",
-    session_id: String(job.session_id),
-  });
-  expect(review).toMatchObject({ status: "succeeded", profile: "review", worktree_id: job.worktree_id });
-  expect(review.warnings.join()).toMatch(/discarded: committed\.txt, dirt\.txt$/);
+test("a review in the worktree of an earlier job discards its own changes and none of the earlier ones, also when it fails", async () => {
+  const { job, seen, before } = await workedIn();
+  const review = (task: string) =>
+    asks(service).run({ task, profile: "review", session_id: String(job.session_id) });
+  const done = await review("Review this. scenario: commit-dirt");
+  expect(done).toMatchObject({ status: "succeeded", profile: "review", worktree_id: job.worktree_id });
+  expect(done.warnings.join()).toMatch(/discarded: committed\.txt, dirt\.txt$/);
   expect(await seen()).toEqual(before);
-});
-
-test("so does a review that fails", async () => {
-  const { job, seen, before } = await workedIn(service);
-  const review = await asks(service).run({
-    task: 'scenario: error-result {"dirt": true}',
-    profile: "review",
-    session_id: String(job.session_id),
-  });
-  expect(review).toMatchObject({ status: "failed", failure_reason: "agent_error", salvage_ref: null });
+  const failed = await review('scenario: error-result {"dirt": true}');
+  expect(failed).toMatchObject({ status: "failed", failure_reason: "agent_error", salvage_ref: null });
   expect(await seen()).toEqual(before);
 });
 
 test("after a crash what a review changed is discarded, and the earlier work is as it was", async () => {
-  const own = await startService();
-  const { job, seen, before } = await workedIn(own);
-  const { job: review } = await own.client.run_task({
+  const { job, seen, before } = await workedIn();
+  const { job: review } = await service.client.run_task({
     task: 'scenario: sleep {"dirt": true}',
     profile: "review",
     session_id: String(job.session_id),
   });
-  const { worktree_path } = await asks(own).speaking(review.id);
-  const { worktrees } = await own.client.list_worktrees({});
+  const { worktree_path } = await asks(service).speaking(review.id);
+  const { worktrees } = await service.client.list_worktrees({});
   expect(worktrees.map(({ path }) => path)).not.toContain(worktree_path);
-  await own.kill();
-  const again = await startService({ home: own.home });
+  await service.kill();
+  const again = await startService({ home: service.home });
   const settled = await asks(again).ended(review.id);
   expect(settled).toMatchObject({ status: "failed", failure_reason: "instance_lost", salvage_ref: null });
   expect(worktree_path).not.toBe(job.worktree_path);

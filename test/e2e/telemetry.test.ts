@@ -118,12 +118,3 @@ test("a service on stdio has a door for telemetry only, on loopback", async () =
     what: `job ${id} to report`,
   });
 });
-
-test("SERVICE_OTEL_ENABLED=false: no telemetry variables, and nothing is received", async () => {
-  const service = await startService({ env: { ...env, SERVICE_OTEL_ENABLED: "false" } });
-  const { file, task } = await showEnvironment();
-  await asks(service).run({ task });
-  const names = Object.keys(await readEnvironment(file));
-  expect(names.filter((name) => /OTEL|TELEMETRY/.test(name))).toEqual([]);
-  expect((await post(`${service.url}/otlp/v1/logs`, "x")).status).toBe(404);
-});

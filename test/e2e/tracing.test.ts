@@ -2,12 +2,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { batchOf } from "../../src/telemetry/otlp.ts";
 import type { Span } from "../../src/telemetry/sink.ts";
 import { afterFile } from "../cleanup.ts";
 import { makeRemote } from "../remote.ts";
-import { startService } from "../service.ts";
+import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { runJob } from "./ended-job.ts";
@@ -75,9 +75,31 @@ const checkTree = (trace: readonly Span[]): void => {
   }
 };
 
-test("a job is one trace: its stages, the agent with tokens and cost, its turns and tool calls", async () => {
-  const backend = await startBackend();
-  const service = await startService({ env: { TRACING_HOST: backend.url, ...keys } });
+let backend: Backend;
+let service: Service;
+let dump: string;
+let dumping: Record<string, string>;
+
+beforeAll(async () => {
+  backend = await startBackend();
+  dump = join(await temporaryDirectory(), "environment");
+  dumping = {
+    SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "environment-agent"),
+    SERVICE_AGENT_ENV: "DUMP_TO",
+    DUMP_TO: dump,
+  };
+  service = await startService({
+    env: {
+      TRACING_HOST: backend.url,
+      ...keys,
+      AGENT_MODE: "true",
+      SERVICE_OTEL_ENABLED: "true",
+      ...dumping,
+    },
+  });
+});
+
+test("a job is one trace: its stages, the agent with tokens and cost, its turns and tool calls; it gets its context, and no key", async () => {
   const remote = await makeRemote();
   const job = await runJob(service, "Write the secret plan", { repo_url: remote.path });
   const trace = await wholeTrace(backend, job.id);
@@ -117,34 +139,67 @@ test("a job is one trace: its stages, the agent with tokens and cost, its turns 
     authorization: `Basic ${basic}`,
     type: "application/json",
   });
+  const environment = await readFile(dump, "utf8");
+  expect(environment).toMatch(
+    new RegExp(`^TRACEPARENT=00-${job.id.replaceAll("-", "")}-[0-9a-f]{16}-01$`, "m"),
+  );
+  expect(environment).not.toMatch(/TRACING_|canary/);
   const all = service.output.stderr + service.output.stdout + JSON.stringify(job);
   for (const secret of ["pk-canary-public", "sk-canary-secret", basic]) expect(all).not.toContain(secret);
 });
 
+type ChatAnswer = { choices: { message: { content: string } }[] };
+
+test("a turn of agent mode is a trace of its own, tied to the session", async () => {
+  const response = await fetch(`${service.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "default", messages: [{ role: "user", content: "scenario: chat" }] }),
+  });
+  expect(response.status).toBe(200);
+  const root = await until(() => backend.spans.find(({ name }) => name === "invoke_agent default"));
+  const trace = backend.spans.filter(({ trace_id }) => trace_id === root.trace_id);
+  checkTree(trace);
+  expect(root.parent_span_id).toBeNull();
+  expect(root.attributes["session.id"]).toMatch(/^[0-9a-f-]{36}$/);
+  expect(root.attributes["gen_ai.usage.cost"]).toEqual(expect.any(Number));
+  const said = root.attributes["gen_ai.output.messages"];
+  expect(said).toContain(((await response.json()) as ChatAnswer).choices[0]?.message.content);
+  expect(root.attributes["gen_ai.input.messages"]).toBeUndefined();
+  expect(trace.map(({ name }) => name)).toContain("chat");
+});
+
 test("prompts are in the trace when the settings allow it, tool details only then", async () => {
-  const backend = await startBackend();
-  const service = await startService({
+  const own = await startService({
     env: {
       TRACING_HOST: `${backend.url}/custom/v1/traces`,
       SERVICE_OTEL_LOG_PROMPTS: "true",
       SERVICE_OTEL_LOG_TOOL_DETAILS: "false",
+      SERVICE_OTEL_ENABLED: "false",
+      ...dumping,
     },
   });
-  const job = await runJob(service, "Write the plan of ours");
+  const job = await runJob(own, "Write the plan of ours");
   const trace = await wholeTrace(backend, job.id);
   const agent = trace.find(({ name }) => name.startsWith("invoke_agent"));
   expect(agent?.attributes["gen_ai.input.messages"]).toContain("Write the plan of ours");
   expect(agent?.attributes["gen_ai.output.messages"]).toContain(job.output);
   expect(JSON.stringify(trace)).not.toContain("gen_ai.tool.call.arguments");
-  expect(backend.requests[0]).toMatchObject({ path: "/custom/v1/traces", authorization: undefined });
+  const { path, authorization } = backend.requests.at(-1) ?? {};
+  expect([path, authorization]).toEqual(["/custom/v1/traces", undefined]);
+
+  // SERVICE_OTEL_ENABLED=false: nothing is reported to the service, and it takes nothing.
+  expect(await readFile(dump, "utf8")).not.toMatch(/^\w*(OTEL|TELEMETRY)\w*=/m);
+  const headers = { "content-type": "application/json", "x-api-key": "x" };
+  const given = await fetch(`${own.url}/otlp/v1/logs`, { method: "POST", headers, body: "{}" });
+  expect(given.status).toBe(404);
 });
 
 test("a backend that is busy or never answers delays no job; what it does not take in time is counted as dropped", async () => {
-  const backend = await startBackend();
+  const asked = backend.requests.length;
   backend.answer.status = 503;
-  const service = await startService({ env: { TRACING_HOST: backend.url, ...keys } });
   const first = await runJob(service, "One");
-  await until(() => backend.requests.length >= 1);
+  await until(() => backend.requests.length > asked);
   backend.answer.status = 200;
   checkTree(await wholeTrace(backend, first.id));
   backend.answer.status = "never";
@@ -159,49 +214,4 @@ test("a backend that is busy or never answers delays no job; what it does not ta
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     return /^svc_telemetry_dropped_total\{what="spans"\} [1-9]/m.test(metrics);
   });
-});
-
-type ChatAnswer = { choices: { message: { content: string } }[] };
-
-test("a turn of agent mode is a trace of its own, tied to the session", async () => {
-  const backend = await startBackend();
-  const service = await startService({ env: { AGENT_MODE: "true", TRACING_HOST: backend.url, ...keys } });
-  const response = await fetch(`${service.url}/v1/chat/completions`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: "default", messages: [{ role: "user", content: "scenario: chat" }] }),
-  });
-  expect(response.status).toBe(200);
-  const root = await until(() => backend.spans.find(({ parent_span_id }) => parent_span_id === null));
-  const trace = backend.spans.filter(({ trace_id }) => trace_id === root.trace_id);
-  checkTree(trace);
-  expect(root.name).toBe("invoke_agent default");
-  expect(root.attributes["session.id"]).toMatch(/^[0-9a-f-]{36}$/);
-  expect(root.attributes["gen_ai.usage.cost"]).toEqual(expect.any(Number));
-  const said = root.attributes["gen_ai.output.messages"];
-  expect(said).toContain(((await response.json()) as ChatAnswer).choices[0]?.message.content);
-  expect(root.attributes["gen_ai.input.messages"]).toBeUndefined();
-  expect(trace.map(({ name }) => name)).toContain("chat");
-});
-
-test("the agent of a job gets the trace context of its span, and none of the backend's keys", async () => {
-  const backend = await startBackend();
-  const directory = await temporaryDirectory();
-  const dump = join(directory, "environment");
-  const service = await startService({
-    env: {
-      TRACING_HOST: backend.url,
-      ...keys,
-      SERVICE_OTEL_ENABLED: "true",
-      SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "environment-agent"),
-      SERVICE_AGENT_ENV: "DUMP_TO",
-      DUMP_TO: dump,
-    },
-  });
-  const job = await runJob(service, "noop");
-  const environment = await readFile(dump, "utf8");
-  expect(environment).toMatch(
-    new RegExp(`^TRACEPARENT=00-${job.id.replaceAll("-", "")}-[0-9a-f]{16}-01$`, "m"),
-  );
-  expect(environment).not.toMatch(/TRACING_|canary/);
 });

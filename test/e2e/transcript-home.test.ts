@@ -19,7 +19,7 @@ const linesOf = async <Line>(path: string): Promise<Line[]> =>
 const originsOf = (root: string): Promise<Origin[]> => linesOf(join(root, "origins.jsonl"));
 const keptBy = async (root: string): Promise<string[]> => await readdir(join(root, "plans")).catch(() => []);
 
-test("a crash in mid-run loses no plan: the next attempt keeps what the first left, and the session is noted once", async () => {
+test("a job whose profile says retry_lost is run again after a crash, in its session; no plan is lost, and the session is noted once", async () => {
   const home = await temporaryDirectory();
   const root = join(home, ".service");
   await mkdir(join(root, "profiles"), { recursive: true });
@@ -32,12 +32,10 @@ test("a crash in mid-run loses no plan: the next attempt keeps what the first le
   expect(await originsOf(root)).toMatchObject([{ session_id, kind: "job", job_id: id }]);
   await first.kill();
   const again = await startService({ home, env: { SERVICE_JOB_TTL: "3600" } });
-  expect(await asks(again).ended(id)).toMatchObject({
-    attempt: 2,
-    session_id,
-    status: "succeeded",
-    error: null,
-  });
+  const job = await asks(again).ended(id);
+  expect(job).toMatchObject({ attempt: 2, session_id, status: "succeeded", error: null });
+  const starts = job.stages.filter(({ stage }) => stage === "agent_started");
+  expect(starts.map(({ attempt }) => attempt)).toContain(2);
   expect(await originsOf(root)).toHaveLength(1);
   expect(await keptBy(root)).toEqual(["calm-otter.md"]);
   expect(await linesOf(join(root, "history.jsonl"))).toHaveLength(1);

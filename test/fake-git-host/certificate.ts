@@ -1,4 +1,3 @@
-import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { generate } from "selfsigned";
 
 export type Certificate = { key: string; certificate: string };
@@ -23,11 +22,4 @@ export const createCertificate = async (): Promise<Certificate> => {
     ],
   });
   return { key, certificate: cert };
-};
-
-/** Makes `fetch` of this thread trust the certificate; NODE_EXTRA_CA_CERTS is read only when a process starts. */
-export const trustCertificate = (certificate: string): Disposable => {
-  const before = getCACertificates("default");
-  setDefaultCACertificates([...before, certificate]);
-  return { [Symbol.dispose]: () => setDefaultCACertificates(before) };
 };

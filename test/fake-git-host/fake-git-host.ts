@@ -1,5 +1,5 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer as createHttpServer, type Server } from "node:http";
+import type { Server } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -24,8 +24,6 @@ export type FakeGitHost = AsyncDisposable & {
   /** `localhost:PORT`: what GIT_HOST, GH_HOST and `gh --repo HOST/owner/name` take. */
   host: string;
   origin: string;
-  /** The same repositories and API over plain http. */
-  plainOrigin: string;
   apiUrl: string;
   certificate: string;
   caFile: string;
@@ -45,19 +43,17 @@ export type FakeGitHost = AsyncDisposable & {
   close: () => Promise<void>;
 };
 
-/** Starts a stand-in of GitHub (Enterprise) on two free loopback ports, https and http. */
+/** Starts a stand-in of GitHub (Enterprise) on a free loopback port, over https. */
 export const startFakeGitHost = async ({ port = 0 }: { port?: number } = {}): Promise<FakeGitHost> => {
   const root = await mkdtemp(join(tmpdir(), "fake-git-host-"));
   const { key, certificate } = await createCertificate();
   const caFile = join(root, "ca.pem");
   await writeFile(caFile, certificate);
   const secure = createHttpsServer({ key, cert: certificate });
-  const plain = createHttpServer();
   const host = `localhost:${await listen(secure, port)}`;
   const state: State = {
     host,
     origin: `https://${host}`,
-    plainOrigin: `http://localhost:${await listen(plain, 0)}`,
     root,
     owners: new Map(),
     repositories: new Map(),
@@ -68,10 +64,10 @@ export const startFakeGitHost = async ({ port = 0 }: { port?: number } = {}): Pr
   };
   const log = createRequestLog();
   const listener = createListener(state, log);
-  for (const server of [secure, plain]) server.on("request", listener);
+  secure.on("request", listener);
 
   const close = async () => {
-    await Promise.all([secure, plain].map(stop));
+    await stop(secure);
     await rm(root, { recursive: true, force: true, maxRetries: 5 });
   };
   return {

@@ -44,7 +44,6 @@ export const addRepository = async (
     defaultBranch,
     directory,
     url: state.origin + path,
-    plainUrl: state.plainOrigin + path,
   };
   state.repositories.set(key, repository);
   await mkdir(directory, { recursive: true });

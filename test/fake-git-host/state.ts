@@ -15,8 +15,6 @@ export type Repository = {
   directory: string;
   /** Clone URL over https. */
   url: string;
-  /** Clone URL over plain http on another port of loopback. */
-  plainUrl: string;
 };
 
 export type PullRequest = {
@@ -48,7 +46,6 @@ export type Token = {
 export type State = {
   host: string;
   origin: string;
-  plainOrigin: string;
   root: string;
   owners: Map<string, Owner>;
   repositories: Map<string, Repository>;

@@ -89,20 +89,18 @@ test("the program's exit code and the signal that ended it are ours", async () =
   expect(await run(project, ["--", "killed.mjs"])).toMatchObject({ code: "SIGKILL" });
 });
 
-test.for(["SIGTERM", "SIGINT"] as const)(
-  "%s is handed on, and the program may take its time over it",
-  async (signal) => {
-    const project = await makeProject();
-    await project.addFile(
-      "slow.mjs",
-      `process.on("${signal}", () => setTimeout(() => process.exit(3), 100)); setInterval(() => {}, 1000); console.log("up")`,
-    );
-    const child = start(project, ["--", "slow.mjs"]);
+test("SIGTERM and SIGINT are handed on, and the program may take its time over it", async () => {
+  const project = await makeProject();
+  const slow = (signal: string) =>
+    `process.on("${signal}", () => setTimeout(() => process.exit(3), 100)); setInterval(() => {}, 1000); console.log("up")`;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    await project.addFile(`${signal}.mjs`, slow(signal));
+    const child = start(project, ["--", `${signal}.mjs`]);
     await once(child.stdout, "data");
     child.kill(signal);
     expect(await once(child, "exit")).toEqual([3, null]);
-  },
-);
+  }
+});
 
 test("missing programs are installed with apt-get as root, in one go, and a server is only unpacked", async () => {
   const project = await projectForTests();
@@ -161,7 +159,7 @@ test("an agent CLI that is still the stub is mended by its install script, or it
 
 test("a wrong call is answered with the usage", async () => {
   const project = await makeProject();
-  for (const args of [[], ["--"], ["--with", "nothing", "--", "echo"], ["--unknown", "--", "echo"]]) {
+  for (const args of [[], ["--with", "nothing", "--", "echo"]]) {
     expect(await run(project, args)).toMatchObject({ code: 1, stderr: expect.stringMatching(/^usage: /) });
   }
 });

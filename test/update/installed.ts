@@ -1,4 +1,5 @@
-import { chmod, cp, mkdir, readdir, readFile, realpath, symlink, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { chmod, cp, mkdir, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { startSvc, type Run } from "../cli/run-svc.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -23,16 +24,17 @@ export const makePackage = async (version: string, directory: string): Promise<s
 
 type Change = { name?: string; node?: string; script?: string };
 
-/** A package whose program says its version, and that it accepts any store. */
+/** A package whose program says its version, and that it accepts any store: its directory, and beside it the tarball. */
 export const makeSmallPackage = async (version: string, change: Change = {}): Promise<string> => {
-  const directory = await temporaryDirectory();
+  const directory = join(await temporaryDirectory(), "package");
   const store = `{ name: "store", status: "ok", message: "" }`;
   const { script = "" } = change;
   const program = `${script}
     console.log(process.argv[2] === "version" ? "svc ${version}" : JSON.stringify({ checks: [${store}] }));`;
-  await mkdir(join(directory, "dist"));
+  await mkdir(join(directory, "dist"), { recursive: true });
   for (const name of ["svc", "bridge"]) await writeFile(join(directory, "dist", `${name}.mjs`), program);
   await writeManifest(directory, { version, ...change });
+  execFileSync("tar", ["-czf", `${directory}.tgz`, "-C", dirname(directory), "package"]);
   return directory;
 };
 
@@ -54,8 +56,6 @@ export const environment = {
   SERVICE_AGENT_CLI_BINARY: "true",
 };
 
-export type Installed = Awaited<ReturnType<typeof install>>;
-
 /** A prefix as `npm install --global` makes it, with version 0.1.0. */
 export const install = async () => {
   const prefix = await realpath(await temporaryDirectory());
@@ -63,11 +63,16 @@ export const install = async () => {
   await chmod(prefix, 0o755);
   const directory = join(prefix, "lib", "node_modules", "svc-agent");
   await makePackage("0.1.0", directory);
-  await mkdir(join(prefix, "bin"));
-  for (const name of ["svc", "bridge"]) {
-    await chmod(join(directory, "dist", `${name}.mjs`), 0o755);
-    await symlink(`../lib/node_modules/svc-agent/dist/${name}.mjs`, join(prefix, "bin", name));
-  }
+  const versions = join(prefix, "lib", "svc-agent");
+  const bin = join(prefix, "bin");
+  for (const name of ["svc", "bridge"]) await chmod(join(directory, "dist", `${name}.mjs`), 0o755);
+  /** As npm leaves it. */
+  const reset = async (): Promise<void> => {
+    for (const path of [versions, bin]) await rm(path, { recursive: true, force: true });
+    await mkdir(bin);
+    for (const name of ["svc", "bridge"])
+      await symlink(`../lib/node_modules/svc-agent/dist/${name}.mjs`, join(bin, name));
+  };
   const home = await temporaryDirectory();
   // Named: what the links lead to may be a small package, which cannot update.
   const program = [process.execPath, join(directory, "dist", "svc.mjs")];
@@ -77,7 +82,8 @@ export const install = async () => {
     prefix,
     home,
     program,
-    versions: join(prefix, "lib", "svc-agent"),
+    versions,
+    reset,
     update: (source: string, env?: Record<string, string>): Run =>
       svc(["update", "--json", "--source", source], env),
     rollback: (env?: Record<string, string>): Run => svc(["update", "--json", "--rollback"], env),
