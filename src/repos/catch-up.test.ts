@@ -2,35 +2,22 @@ import { existsSync } from "node:fs";
 import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  fetchInto,
-  makeWorktree,
-  never,
-  plainGit,
-  write,
-  type Remote,
-} from "./repos.fixture.ts";
+import { addTo, commitFile, fetchInto, makeWorktree, never, plainGit, write } from "./repos.fixture.ts";
 
-/** Somebody commits to a pushed branch. */
-const byOthers = async ({ work, url, commit }: Remote, branch: string, files: Record<string, string>) => {
-  await plainGit(work, "fetch", "--quiet", url, branch);
-  await plainGit(work, "checkout", "--quiet", "--force", "-B", "theirs", "FETCH_HEAD");
-  return commit(files, { branch });
-};
-
+/** A worktree whose branch is pushed, and the next job's checkout of it. */
 const pushed = async () => {
   const made = await makeWorktree({ ".gitignore": "ignored.txt\n" });
   const { repos, remote, repo, worktree } = made;
   await commitFile(worktree.path, "ours.txt");
   await repos.push(worktree, never);
   const again = async () => addTo(repos, await fetchInto(repos, repo.url), "one");
-  return {
-    ...made,
-    again,
-    theirs: (files: Record<string, string>) => byOthers(remote, worktree.branch, files),
+  /** Somebody commits to the branch. */
+  const theirs = async (files: Record<string, string>): Promise<string> => {
+    await plainGit(remote.work, "fetch", "--quiet", remote.url, worktree.branch);
+    await plainGit(remote.work, "checkout", "--quiet", "--force", "-B", "theirs", "FETCH_HEAD");
+    return remote.commit(files, { branch: worktree.branch });
   };
+  return { ...made, again, theirs };
 };
 
 test("what others have committed to the branch is taken over, and the next push goes through", async () => {
@@ -49,38 +36,32 @@ test("what others have committed to the branch is taken over, and the next push 
   expect((await again()).warnings).toEqual([]);
 });
 
-test.each([
-  ["has changes", "theirs.txt", (path: string) => write(path, { "dirt.txt": "1\n" })],
-  ["has commits of its own", "theirs.txt", (path: string) => commitFile(path, "mine.txt")],
-  ["has an ignored file in the way", "ignored.txt", (path: string) => write(path, { "ignored.txt": "1\n" })],
-  [
-    "is on another branch",
-    "theirs.txt",
-    (path: string) => plainGit(path, "checkout", "--quiet", "-b", "another"),
-  ],
-])("a worktree that %s stays as it is, and says what it lacks", async (_, file, change) => {
-  const { remote, worktree, theirs, again } = await pushed();
-  await plainGit(remote.work, "config", "core.excludesFile", "/dev/null");
+test("a worktree that has changes, an ignored file in the way, another branch or commits of its own stays as it is, and says what it lacks", async () => {
+  const { repos, remote, worktree, theirs, again } = await pushed();
+  const { path, branch } = worktree;
   await write(remote.work, { ".gitignore": "" });
-  const commit = await theirs({ [file]: "theirs\n", ".gitignore": "" });
-  await change(worktree.path);
-  const seen = () => plainGit(worktree.path, "log", "--format=%H %D", "-1");
-  const before = (await seen()).slice(0, 40);
-  const { behind, warnings } = await again();
-  expect(behind).toContain(`The branch ${worktree.branch} has commits at the remote`);
-  expect(behind).toContain(commit);
-  expect(warnings).toEqual([behind]);
-  expect((await seen()).slice(0, 40)).toBe(before);
-});
-
-test("so does one that is made again from its saved branch", async () => {
-  const { repos, worktree, theirs, again } = await pushed();
-  await commitFile(worktree.path, "mine.txt");
-  await repos.saveBranch(worktree, never);
-  await rm(worktree.path, { recursive: true });
-  const commit = await theirs({ "theirs.txt": "theirs\n" });
-  const { behind, warnings } = await again();
-  expect(behind).toContain(commit);
-  expect(warnings).toContain(behind);
-  expect(existsSync(join(worktree.path, "mine.txt"))).toBe(true);
+  const commit = await theirs({ "ignored.txt": "theirs\n", ".gitignore": "" });
+  const steps: [() => Promise<unknown>, () => Promise<unknown>][] = [
+    [() => write(path, { "dirt.txt": "1\n" }), () => rm(join(path, "dirt.txt"))],
+    [() => write(path, { "ignored.txt": "1\n" }), () => rm(join(path, "ignored.txt"))],
+    [
+      () => plainGit(path, "checkout", "--quiet", "-b", "another"),
+      () => plainGit(path, "checkout", "--quiet", branch),
+    ],
+    [() => commitFile(path, "mine.txt"), () => repos.saveBranch(worktree, never)],
+    // It is made again from its saved branch.
+    [() => rm(path, { recursive: true }), async () => undefined],
+  ];
+  let head = "";
+  for (const [change, undo] of steps) {
+    await change();
+    if (existsSync(path)) head = await plainGit(path, "rev-parse", "HEAD");
+    const { behind, warnings } = await again();
+    expect(behind).toContain(`The branch ${branch} has commits at the remote`);
+    expect(behind).toContain(commit);
+    expect(warnings).toContain(behind);
+    expect(await plainGit(path, "rev-parse", "HEAD")).toBe(head);
+    await undo();
+  }
+  expect(existsSync(join(path, "mine.txt"))).toBe(true);
 });

@@ -1,4 +1,4 @@
-import { chmod, rm, truncate, writeFile } from "node:fs/promises";
+import { chmod, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -129,38 +129,17 @@ test("a second salvage without changes adds nothing, one with changes keeps the 
   await salvagedRef(repos, worktree, "job", never);
   expect(await plainGit(worktree.cacheDir, "ls-tree", "--name-only", await tip())).toBe("README.md\nb.txt");
   await plainGit(worktree.cacheDir, "merge-base", "--is-ancestor", first, await tip());
-  const second = await tip();
-  await salvagedRef(repos, worktree, "job", never);
-  expect(await tip()).toBe(second);
 });
 
-test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
-  [
-    "detached its HEAD",
-    ({ path }) => plainGit(path, "checkout", "--quiet", "--detach"),
-    ["README.md", "a.txt", "b.txt"],
-  ],
-  [
-    "switched to a new branch",
-    ({ path }) => plainGit(path, "checkout", "--quiet", "-b", "x"),
-    ["README.md", "a.txt", "b.txt"],
-  ],
+test.for<[string, (worktree: Worktree) => Promise<unknown>]>([
   [
     "made a repository of its own",
     ({ path, gitDir }) => rm(gitDir, { recursive: true }).then(() => plainGit(path, "init", "--quiet")),
-    ["README.md", "a.txt", "b.txt"],
   ],
+  ["deleted the .git directory", ({ gitDir }) => rm(gitDir, { recursive: true })],
   [
-    "left an index.lock",
-    ({ gitDir }) => writeFile(join(gitDir, "index.lock"), ""),
-    ["README.md", "a.txt", "b.txt"],
-  ],
-  ["broke the index", ({ gitDir }) => truncate(join(gitDir, "index"), 20), ["README.md", "a.txt", "b.txt"]],
-  ["broke HEAD", ({ gitDir }) => truncate(join(gitDir, "HEAD"), 0), ["README.md", "a.txt", "b.txt"]],
-  [
-    "deleted the .git directory",
-    ({ gitDir }) => rm(gitDir, { recursive: true }),
-    ["README.md", "a.txt", "b.txt"],
+    "broke HEAD and made a file unreadable",
+    ({ path, gitDir }) => truncate(join(gitDir, "HEAD"), 0).then(() => chmod(join(path, "b.txt"), 0)),
   ],
   [
     "deleted its branch",
@@ -168,20 +147,17 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
       plainGit(path, "checkout", "--quiet", "--detach").then(() =>
         plainGit(path, "branch", "--quiet", "-D", branch),
       ),
-    ["README.md", "a.txt", "b.txt"],
   ],
-  ["made a file unreadable", ({ path }) => chmod(join(path, "b.txt"), 0), ["README.md", "a.txt", "b.txt"]],
-])("nothing is lost when the agent %s", async ([, harm, expected]) => {
+])("nothing is lost when the agent %s", async ([, harm]) => {
   const made = await makeWorktree();
   await commitAs(made.worktree, { "a.txt": "1\n" });
   await write(made.worktree.path, { "b.txt": "1\n" });
   await harm(made.worktree);
+  const found = await salvaged(made);
   // A file without read rights is read by root all the same, and passed over for others.
   const passedOver = process.getuid?.() === 0 ? [] : ["b.txt"];
-  const found = await salvaged(made);
-  expect(found.filter((name) => !passedOver.includes(name))).toEqual(
-    expected.filter((name) => !passedOver.includes(name)),
-  );
+  const isSure = (name: string): boolean => !passedOver.includes(name);
+  expect(found.filter(isSure)).toEqual(["README.md", "a.txt", "b.txt"].filter(isSure));
   expect(await made.repos.inspect(made.worktree, never)).toBeDefined();
   await made.repos.removeWorktree(made.worktree, never);
 });
@@ -236,7 +212,6 @@ test("an existing repository is not created", async () => {
   ).rejects.toThrow(/does not exist and could not be made/);
   const unreachable = repos.createMissing({ url: "http://127.0.0.1:9/a/b", private: true, signal: never });
   await expect(unreachable).rejects.toMatchObject({ reason: "clone_failed", retryable: true });
-  await fetchInto(repos, remote.url).then((repo) => addTo(repos, repo, "two"));
 });
 
 test("a remote branch with the name of our branch's directory is named before the work and when the push fails", async () => {

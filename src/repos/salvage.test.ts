@@ -23,7 +23,7 @@ const stashed = async () => {
   return { ...made, one, two };
 };
 
-test("each job has a stash of its own; its entries count as not pushed, and are salvaged", async () => {
+test("each job has a stash of its own; its entries count as not pushed, and are salvaged once", async () => {
   const { repos, one, two } = await stashed();
   expect(await repos.inspect(one, never)).toMatchObject({ dirty: false, hasOtherCommits: true });
   expect(await repos.isPushed(one, never)).toBe(false);
@@ -33,30 +33,26 @@ test("each job has a stash of its own; its entries count as not pushed, and are 
   expect(ref).toBe("refs/service/salvage/one");
   const saved = await plainGit(one.cacheDir, "rev-list", String(ref));
   for (const entry of entries) expect(saved).toContain(entry);
+  expect(await salvagedRef(repos, one, "one", never)).toBe(ref);
+  expect(await plainGit(one.cacheDir, "rev-list", String(ref))).toBe(saved);
   expect(await plainGit(two.path, "stash", "list", "--format=%gs")).toMatch(/service\/two.*\n.*service\/two/);
 });
 
-test("what was saved already is not saved again", async () => {
-  const { repos, one } = await stashed();
-  const ref = String(await salvagedRef(repos, one, "one", never));
-  const first = await plainGit(one.cacheDir, "rev-parse", ref);
-  expect(await salvagedRef(repos, one, "one", never)).toBe(ref);
-  expect(await plainGit(one.cacheDir, "rev-parse", ref)).toBe(first);
-});
-
-test("commits on other branches and on none are salvaged", async () => {
+test("commits on other branches, under another ref and on none are salvaged", async () => {
   const { repos, worktree } = await makeWorktree();
   const { path } = worktree;
   await plainGit(path, "checkout", "--quiet", "-b", "aside");
   const onBranch = await commitFile(path, "branch.txt");
   await plainGit(path, "checkout", "--quiet", "--detach", "service/one");
   const onNone = await commitFile(path, "detached.txt");
+  await plainGit(path, "checkout", "--quiet", "--detach", "service/one");
+  const onRef = await commitFile(path, "kept.txt");
+  await plainGit(path, "update-ref", "refs/worktree/keep", "HEAD");
   await plainGit(path, "checkout", "--quiet", "service/one");
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const ref = await salvagedRef(repos, worktree, "one", never);
   const saved = await plainGit(worktree.cacheDir, "rev-list", String(ref));
-  expect(saved).toContain(onBranch);
-  expect(saved).toContain(onNone);
+  for (const commit of [onBranch, onNone, onRef]) expect(saved).toContain(commit);
 });
 
 test("a commit of one of the remote's own branches is no unfinished work", async () => {

@@ -127,18 +127,15 @@ test("an unused repository of a job without one is removed with its worktree", a
   expect(await readdir(join(settings.worktreeRoot, ".owned"))).toEqual([]);
 });
 
-test("20 worktrees of one repository at once: none fails", async () => {
-  const files = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`d/f${index}`, `${index}\n`]));
-  const remote = await makeRemote(files);
+test("worktrees of one repository, made at once: none fails", async () => {
+  const remote = await makeRemote();
   const { repos } = await makeRepos();
-  const worktrees = await Promise.all(
-    Array.from({ length: 20 }, async (_, index) =>
-      addTo(repos, await fetchInto(repos, remote.url), `w${index}`),
-    ),
-  );
+  const make = async (_: unknown, index: number) =>
+    addTo(repos, await fetchInto(repos, remote.url), `w${index}`);
+  const worktrees = await Promise.all(Array.from({ length: 8 }, make));
   for (const { path, branch } of worktrees)
     expect(await plainGit(path, "status", "--short", "--branch")).toBe(`## ${branch}`);
-  expect(await repos.listWorktreeIds()).toHaveLength(20);
+  expect(await repos.listWorktreeIds()).toHaveLength(8);
   await Promise.all(worktrees.map((worktree) => repos.removeWorktree(worktree, never)));
   expect(await repos.listWorktreeIds()).toEqual([]);
 });
@@ -164,13 +161,6 @@ test("a worktree whose directory was deleted, or that was removed, is made again
   const again = await addTo(repos, await fetchInto(repos, remote.url), "one");
   expect(again).toEqual(worktree);
   expect(await repos.inspect(again, never)).toMatchObject({ dirty: false, ahead: 1, diffStat: { files: 1 } });
-});
-
-test("a directory that is not the service's is never used as a worktree", async () => {
-  const { repos, repo, settings } = await makeWorktree();
-  await write(join(settings.worktreeRoot, "two"), { "mine.txt": "x" });
-  await expect(addTo(repos, repo, "two")).rejects.toThrow("exists and is not the service's");
-  expect(await read(settings.worktreeRoot, "two/mine.txt")).toBe("x");
 });
 
 test("a checkout that a kill interrupted is made again", async () => {
