@@ -1,23 +1,18 @@
 import { existsSync } from "node:fs";
-import { readdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { spawn } from "node:child_process";
 import { expect, test } from "vitest";
 import { ServiceError } from "../../src/contract/errors.ts";
 import { plainGit } from "../../src/repos/repos.fixture.ts";
 import { until } from "../until.ts";
-import { makeCluster, type Cluster, type Started } from "./instances.fixture.ts";
+import { makeCluster, type Started } from "./instances.fixture.ts";
 
 const signal = new AbortController().signal;
 
 const two = async () => {
   const cluster = await makeCluster();
   return { cluster, a: await cluster.start("pod-a"), b: await cluster.start("pod-b") };
-};
-
-const clone = async ({ root }: Cluster): Promise<string> => {
-  const [key = ""] = await readdir(join(root, "repos"));
-  return join(root, "repos", key, "repo.git");
 };
 
 const clean = ({ worktrees }: Started, paths: string, over: { force?: boolean; dry_run?: boolean } = {}) =>
@@ -120,7 +115,7 @@ test("one whose instance is lost is forgotten by force, and removed by that inst
   cluster.dead.delete("pod-a");
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
-  expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${id}:work.txt`)).toBe(
+  expect(await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${id}:work.txt`)).toBe(
     "not committed",
   );
 });
@@ -130,9 +125,8 @@ const takenOver = async () => {
   const { cluster, a, b } = await two();
   const job = await cluster.ran(a, { status: "running", ended_at: null });
   await writeFile(join(String(job.worktree_path), "lost.txt"), "from a\n");
-  const repo = await b.repos.fetch({ url: cluster.remote.url, jobId: job.id, signal });
   const onB = await b.repos.addWorktree({
-    repo,
+    repo: cluster.repo,
     worktreeId: job.id,
     jobId: job.id,
     branch: String(job.branch),
@@ -151,7 +145,7 @@ test("what a lost instance still has of a job that another has taken over is sav
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
   expect(existsSync(String(job.worktree_path))).toBe(false);
-  const saved = await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
+  const saved = await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
   expect(saved).toBe("from a");
   expect((await cluster.jobs.get(job.id))?.warnings).toEqual([
     expect.stringContaining(`refs/service/salvage/${job.id}-pod-a`),
@@ -210,9 +204,7 @@ test("a removal that a crash cut short after it was announced is brought to its 
   await cluster.jobs.update(job.id, { status: ["succeeded"] }, at);
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
-  expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}:late.txt`)).toBe(
-    "late",
-  );
+  expect(await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${job.id}:late.txt`)).toBe("late");
 });
 
 test("a worktree whose removal was announced is no less an orphan for a later job that failed before its checkout", async () => {

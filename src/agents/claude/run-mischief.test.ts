@@ -1,19 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { expectTidy, runFake, type FakeRun } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { readRow } from "../../lib/process/table.ts";
-
-const repository = async (): Promise<string> => {
-  const root = await temporaryDirectory();
-  const directory = join(root, "own");
-  await mkdir(join(root, "sibling"));
-  execFileSync("git", ["init", "--quiet", directory]);
-  return directory;
-};
 
 const ofType = (run: FakeRun, ...types: string[]) => run.events.filter((event) => types.includes(event.type));
 
@@ -42,23 +34,12 @@ test("a cancelled run's child that hid its marker is ended as well", async () =>
 });
 
 test("an agent that deletes its working directory is judged by its result", async () => {
-  const directory = await repository();
+  const directory = join(await temporaryDirectory(), "own");
+  execFileSync("git", ["init", "--quiet", directory]);
   const run = await runFake("scenario: delete-worktree", { directory });
   expectTidy(run);
   expect(existsSync(join(directory, ".git"))).toBe(false);
   expect(run.outcome).toMatchObject({ ok: true, text: "The directory is gone." });
-});
-
-test("the other mischief of the stand-in does what it says", async () => {
-  const directory = await repository();
-  const touched = await runFake("scenario: touch-siblings", { directory });
-  expect(await readFile(join(directory, "..", "sibling", "intruder.txt"), "utf8")).toBe("was here\n");
-  const nothing = await runFake('scenario: commit-nothing {"dirt": true}', { directory });
-  const dirty = await runFake("scenario: commit-dirt", { directory });
-  for (const run of [touched, nothing, dirty]) expectTidy(run);
-  const git = (...args: string[]) => execFileSync("git", ["-C", directory, ...args], { encoding: "utf8" });
-  expect(git("log", "--format=%s")).toBe("Half of the work\nOwn work\n");
-  expect(git("status", "--porcelain")).toBe(" M committed.txt\n?? .config-of-job/\n?? dirt.txt\n");
 });
 
 test("garbage between the lines and kinds of a later version do not disturb", async () => {
