@@ -1,9 +1,8 @@
 import { execFile } from "node:child_process";
 import { cpSync } from "node:fs";
-import { appendFile, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRepos } from "./create.ts";
 import type { AddWorktree, CachedRepo, Repos, Worktree } from "./repos.ts";
@@ -64,14 +63,13 @@ const remoteIn = (root: string): Remote => {
   return { url, work, commit };
 };
 
-/** What git has made once for a test file; each test gets a copy. */
+/** What git has made once for all test files of this process; each test gets a copy. */
 const templates = new Map<string, Promise<string>>();
 
-/** A copy of the directory of this name, which `make` fills when it is asked for first, and how to name what is in the copy. */
+/** A copy of the directory of this name, which `make` fills when it is asked for first, and where that is. */
 const copyOf = async (name: string, make: (root: string) => Promise<void>) => {
   const fresh = async (): Promise<string> => {
-    const root = await temporaryDirectory();
-    afterFile(() => templates.delete(name));
+    const root = await realpath(await mkdtemp(join(String(process.env["TEST_TEMPLATES"]), "repos-")));
     await make(root);
     return root;
   };

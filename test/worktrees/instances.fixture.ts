@@ -124,5 +124,5 @@ export const makeCluster = async () => {
 
 const signal = new AbortController().signal;
 
-export type Cluster = Awaited<ReturnType<typeof makeCluster>>;
+type Cluster = Awaited<ReturnType<typeof makeCluster>>;
 export type Started = TestRepos & { podName: string; deps: Dependencies; worktrees: Worktrees };
