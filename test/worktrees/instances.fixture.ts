@@ -124,5 +124,4 @@ export const makeCluster = async () => {
 
 const signal = new AbortController().signal;
 
-type Cluster = Awaited<ReturnType<typeof makeCluster>>;
 export type Started = TestRepos & { podName: string; deps: Dependencies; worktrees: Worktrees };

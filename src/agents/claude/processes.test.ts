@@ -1,4 +1,4 @@
-import { chmod, writeFile } from "node:fs/promises";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { AgentEvent } from "../../contract/event.ts";
@@ -135,16 +135,35 @@ describe("a conversation", () => {
     expect((await say("scenario: noop")).outcome).toMatchObject({ ok: true });
   });
 
-  test("masks secrets in everything it emits", async () => {
+  test("hands on no credential of the service, in environment or arguments, and masks the agent's own in everything it emits", async () => {
+    const file = join(await temporaryDirectory(), "seen.json");
+    const forbidden =
+      "SERVICE_API_KEYS KV_URL GIT_HOST_TOKEN GH_TOKEN TRACING_SECRET_KEY GIT_HOST_APP_PRIVATE_KEY".split(
+        " ",
+      );
     const { say } = await start({
-      settings: { modelAuthToken: "canary-token", agentEnv: ["MY_SECRET", "KV_URL"] },
-      env: { MY_SECRET: "canary-secret" },
+      settings: { modelAuthToken: "canary-token", agentEnv: [...forbidden, "MY_SECRET", "SHOWN"] },
+      env: {
+        ...Object.fromEntries(forbidden.map((name) => [name, `canary-${name}`])),
+        MY_SECRET: "canary-secret",
+        SHOWN: "not a secret",
+      },
       secrets: ["canary-token", "canary-secret"],
     });
-    const { events, outcome } = await say("scenario: print-env");
-    expect(JSON.stringify([events, outcome])).not.toContain("canary");
-    expect(JSON.stringify(events)).toContain("ANTHROPIC_AUTH_TOKEN=***");
-    expect(events[0]).toMatchObject({ type: "warning", message: expect.stringContaining("KV_URL") });
+    const { events, outcome } = await say(`scenario: print-env {"file": "${file}"}`);
+    const told = JSON.stringify([events, outcome]);
+    expect(told).not.toContain("canary");
+    expect(told).toContain("ANTHROPIC_AUTH_TOKEN=***");
+    expect(told).toContain("SHOWN=not a secret");
+    const warned = events.flatMap((event) => (event.type === "warning" ? [event.message] : [])).join();
+    for (const name of forbidden) expect(warned).toContain(` ${name},`);
+    const { env, argv } = JSON.parse(await readFile(file, "utf8")) as {
+      env: Record<string, string>;
+      argv: string[];
+    };
+    expect(env).toMatchObject({ ANTHROPIC_AUTH_TOKEN: "canary-token", MY_SECRET: "canary-secret" });
+    expect(JSON.stringify([env, argv])).not.toMatch(new RegExp(`canary-(${forbidden.join("|")})`));
+    expect(argv.join(" ")).not.toContain("canary");
   });
 
   test("continues in another process by the transcript's path", async () => {
@@ -254,14 +273,6 @@ describe("what cannot start", () => {
 });
 
 describe("a process that waits", () => {
-  test("reports its end", async () => {
-    const { process: agent, say } = await start();
-    await say("scenario: noop");
-    process.kill(agent.pid, "SIGKILL");
-    await agent.ended;
-    expect(agent.isIdle()).toBe(false);
-  });
-
   test("is ended when it works although nobody asked, or writes without end", async () => {
     for (const after of ["work", "work-at-once", "garbage"]) {
       const { process: agent, say, left } = await start();
@@ -273,12 +284,15 @@ describe("a process that waits", () => {
     }
   });
 
-  test("may write a little: the next turn has nothing of it", async () => {
-    const { say } = await start();
+  test("may write a little, of which the next turn has nothing, and reports its end", async () => {
+    const { process: agent, say } = await start();
     await say('scenario: restless {"after": "late-result"}');
     const { outcome, events } = await say(chat({ text: "Mine." }));
     expect(outcome).toMatchObject({ ok: true, text: "Mine." });
     expect(events.filter(({ type }) => type === "result")).toHaveLength(1);
+    process.kill(agent.pid, "SIGKILL");
+    await agent.ended;
+    expect(agent.isIdle()).toBe(false);
   });
 
   test("leaves nothing when it is ended, also called twice, deaf or with children of its own", async () => {
