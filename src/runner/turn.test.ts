@@ -8,8 +8,11 @@ import { plainGit } from "../repos/repos.fixture.ts";
 import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
 
+/** What has nothing to do with a repository is cheaper without one. */
+const scratch = { repo_url: "" };
+
 test("an event that cannot be passed on ends the agent before it ends the job", async () => {
-  const job = await claimJob("scenario: sleep");
+  const job = await claimJob("scenario: sleep", scratch);
   const outcome = await job.execute({
     event: (event) => {
       if (event.type === "text") throw new RangeError("too deep");
@@ -23,7 +26,7 @@ test("an event that cannot be passed on ends the agent before it ends the job", 
 test("the input of a tool call is cut where it is nested too deeply", async () => {
   const deep = `${'{"in":'.repeat(3000)}1${"}".repeat(3000)}`;
   const steps = `[{"tool": {"name": "Bash", "input": {"near": [1], "deep": ${deep}}}}, {"text": "Done."}]`;
-  const job = await claimJob(`scenario: chat {"steps": ${steps}}`);
+  const job = await claimJob(`scenario: chat {"steps": ${steps}}`, scratch);
   expect(await job.execute()).toMatchObject({ kind: "succeeded", patch: { output: "Done." } });
   const call = (await job.published()).find(({ type }) => type === "tool_use");
   expect(call).toMatchObject({ input: { near: [1] } });
@@ -31,7 +34,7 @@ test("the input of a tool call is cut where it is nested too deeply", async () =
 });
 
 test("what the agent's adapter warns of is in the job's warnings, each sentence once", async () => {
-  const job = await claimJob('scenario: huge-line {"megabytes": 20, "times": 2}');
+  const job = await claimJob('scenario: huge-line {"megabytes": 20, "times": 2}', scratch);
   await job.execute();
   const leftOut = expect.stringMatching(
     /^The agent wrote a line of \d+ bytes, which was left out\.$/,
@@ -55,7 +58,7 @@ test("of a long answer the job keeps the end, within the limit of its output; to
     cache_read_input_tokens: 0,
   };
   // The earlier attempt had no result.
-  const earlier = { attempt: 2, usage, cost_usd: 0.5, cost_estimated: true };
+  const earlier = { ...scratch, attempt: 2, usage, cost_usd: 0.5, cost_estimated: true };
   const job = await claimJob('scenario: noop {"kilobytes": 200}', earlier);
   const { kind, patch } = await job.execute();
   expect({ kind, patch }).toMatchObject({
@@ -70,13 +73,13 @@ test("of a long answer the job keeps the end, within the limit of its output; to
 });
 
 test("a run that works on after its result passes the stage `result` once, with error", async () => {
-  const job = await claimJob("scenario: work-after-result");
+  const job = await claimJob("scenario: work-after-result", scratch);
   await job.execute();
   expect(await results(job)).toEqual(["error"]);
 });
 
 test("a run whose cost nobody knows is warned of, with what to do", async () => {
-  const job = await claimJob('scenario: hang {"after": 1}');
+  const job = await claimJob('scenario: hang {"after": 1}', scratch);
   const outcome = job.execute();
   await until(async () => (await job.stored()).stages.some(({ stage }) => stage === "first_output"));
   job.interrupt("shutdown");
@@ -89,7 +92,7 @@ test("a run whose cost nobody knows is warned of, with what to do", async () => 
 });
 
 test("a job whose agent cannot be started says why, and its events end like those of any other", async () => {
-  const job = await claimJob("scenario: noop", {}, { agentCliBinary: "no-such-agent" });
+  const job = await claimJob("scenario: noop", scratch, { agentCliBinary: "no-such-agent" });
   expect(await job.execute()).toMatchObject({
     kind: "failed",
     patch: { failure_reason: "cli_not_found", error: expect.stringContaining("no-such-agent") as string },
@@ -98,7 +101,7 @@ test("a job whose agent cannot be started says why, and its events end like thos
 });
 
 test.each(["text", "tool"])("a flood of %s is on record within bounds, in a small memory", async (shape) => {
-  const job = await claimJob(`scenario: flood {"megabytes": 100, "shape": "${shape}"}`);
+  const job = await claimJob(`scenario: flood {"megabytes": 100, "shape": "${shape}"}`, scratch);
   const { value: outcome, grown } = await peakOf(job.execute());
   expect(outcome).toMatchObject({ kind: "succeeded" });
   const told = await job.published();
