@@ -4,18 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { lockFile } from "../lib/file-lock.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { createRepos } from "./create.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 

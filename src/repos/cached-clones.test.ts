@@ -4,17 +4,8 @@ import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { diskUsage } from "../lib/disk-usage.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { canonicalConfig, urlOfConfig } from "./git-directory.ts";
 
 test("reading a worktree reports its state on disk and changes nothing", async () => {

@@ -9,7 +9,8 @@ import { generate } from "selfsigned";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makeRepos, never, type TestRepos } from "./repos.fixture.ts";
+import { never } from "./plain-git.fixture.ts";
+import { makeRepos, type TestRepos } from "./repos.fixture.ts";
 import { createTokens } from "./tokens.ts";
 
 const token = "canary-static-token";

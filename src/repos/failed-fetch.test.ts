@@ -2,17 +2,8 @@ import { chmod, mkdir, readdir, rm, truncate, writeFile } from "node:fs/promises
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  salvagedRef,
-  write,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import type { CachedRepo } from "./repos.ts";
 
 /** Repositories with a cached clone, whose git fails a fetch as `says` has it, and leaves a part of a pack. */

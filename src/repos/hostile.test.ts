@@ -3,18 +3,8 @@ import { appendFile, copyFile, mkdir, readFile, rm, symlink, writeFile } from "n
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  never,
-  plainGit,
-  read,
-  write,
-  type Remote,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, type Remote, salvagedRef } from "./repos.fixture.ts";
 import type { Repos, Worktree } from "./repos.ts";
 
 /** A program that leaves a trace when anything runs it. */

@@ -4,17 +4,8 @@ import { lstat, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  makeRepos,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { openTree } from "../lib/remove-tree.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);

@@ -1,19 +1,8 @@
 import { chmod, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 
 const commitAs = async ({ path }: Worktree, files: Record<string, string | null>): Promise<string> => {

@@ -4,17 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 

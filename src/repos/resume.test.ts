@@ -2,19 +2,8 @@ import { existsSync } from "node:fs";
 import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  salvagedRef,
-  write,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 
 /** Two instances on two hosts: a worktree root each, one root of cached clones on a file system that both see. */
 const twoHosts = async () => {

@@ -2,18 +2,8 @@ import { cp, readdir, rename, rm, mkdir, realpath, symlink } from "node:fs/promi
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createRepos } from "./create.ts";
-import {
-  addTo,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeWorktree, salvagedRef, fetchInto, makeRepos, makeRemote } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 

@@ -4,17 +4,8 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  fetchInto,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  salvagedRef,
-  write,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 
 const run = promisify(execFile);
 

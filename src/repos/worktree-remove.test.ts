@@ -4,7 +4,8 @@ import { mkdir, readdir, rename, rm, symlink, writeFile, readFile } from "node:f
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 

@@ -2,18 +2,8 @@ import { spawnSync } from "node:child_process";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 
 test("a worktree is on its own branch at the tip of the base, for the agent's git too", async () => {
   const { remote, worktree, repo, settings } = await makeWorktree();

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { peakOf } from "../../test/peak-memory.ts";
 import { processesMarked } from "../../test/processes.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { plainGit } from "../repos/repos.fixture.ts";
+import { plainGit } from "../repos/plain-git.fixture.ts";
 import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { spawn } from "node:child_process";
 import { expect, test } from "vitest";
 import { ServiceError } from "../../src/contract/errors.ts";
-import { plainGit } from "../../src/repos/repos.fixture.ts";
+import { plainGit } from "../../src/repos/plain-git.fixture.ts";
 import { until } from "../until.ts";
 import { makeCluster, type Started } from "./instances.fixture.ts";
 

@@ -3,11 +3,9 @@ import { existsSync } from "node:fs";
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { expectTidy, runFake, type FakeRun } from "../../../test/fake-agent/run.ts";
+import { expectTidy, runFake } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { readRow } from "../../lib/process/table.ts";
-
-const ofType = (run: FakeRun, ...types: string[]) => run.events.filter((event) => types.includes(event.type));
 
 test.for([
   'grandchildren {"then": "exit"}',
@@ -42,18 +40,6 @@ test("an agent that deletes its working directory is judged by its result", asyn
   expect(run.outcome).toMatchObject({ ok: true, text: "The directory is gone." });
 });
 
-test("garbage between the lines and kinds of a later version do not disturb", async () => {
-  const directory = await temporaryDirectory();
-  const garbage = await runFake("scenario: invalid-json", { directory });
-  const unknown = await runFake("scenario: unknown-events", { directory });
-  for (const run of [garbage, unknown]) {
-    expectTidy(run);
-    expect(run.outcome.ok).toBe(true);
-    const kinds = run.events.map((event) => event.type).filter((type, at, all) => type !== all[at - 1]);
-    expect(kinds).toEqual(["started", "text", "block_end", "usage", "result", "exited"]);
-  }
-});
-
 test("lines that are no events make up the output when there is no result", async () => {
   const directory = await temporaryDirectory();
   const agentCliBinary = join(directory, "chatty");
@@ -63,23 +49,6 @@ test("lines that are no events make up the output when there is no result", asyn
   expectTidy(run);
   expect(run.outcome).toMatchObject({ reason: "agent_exit", exitCode: 4, text: "some plain words" });
   expect(run.outcome.error).toMatch(/code 4.*stderr of the agent:\nan error$/s);
-});
-
-test("retries are reported and a subagent's words are not the answer", async () => {
-  const directory = await temporaryDirectory();
-  const retries = await runFake("scenario: retries", { directory });
-  expect(ofType(retries, "retry")).toHaveLength(2);
-  expect(retries.outcome.ok).toBe(true);
-  const subagent = await runFake("scenario: subagent", { directory });
-  expect(
-    ofType(subagent, "text")
-      .map((event) => "text" in event && event.text)
-      .join(""),
-  ).toBe("The main answer.");
-  expect(ofType(subagent, "tool_use")).toEqual([
-    expect.objectContaining({ name: "Task", parent: null }),
-    expect.objectContaining({ name: "Grep", parent: "toolu_fake_1" }),
-  ]);
 });
 
 test("each piece of text is emitted soon after it was written, not with those after it", async () => {

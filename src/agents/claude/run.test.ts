@@ -66,31 +66,6 @@ describe("a good run", () => {
     expect(entry).toMatchObject({ job: run.jobId, attempt: 1, cwd: directory });
     expect(before).toBe(`nothing, pid ${(entry as { pid: number }).pid}`);
   });
-
-  test("a session that cannot be resumed is reported, and no session is claimed", async () => {
-    const directory = await temporaryDirectory();
-    const session = { id: "11111111-2222-4333-8444-555555555555", resumeFrom: join(directory, "gone.jsonl") };
-    const run = await runFake("go on", { directory, start: { session } });
-    expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "agent_error", retryable: false, sessionId: null });
-    expect(run.outcome.error).toContain("No conversation found with session ID: gone");
-  });
-
-  test("output cut anywhere, in lines and in characters, arrives whole", async () => {
-    const directory = await temporaryDirectory();
-    const runs = await Promise.all(
-      [1, 2].map((seed) => runFake(`scenario: split {"seed": ${seed}}`, { directory })),
-    );
-    for (const run of runs) {
-      expectTidy(run);
-      expect(textOf(run.events, "text")).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
-      expect(textOf(run.events, "thinking")).toBe("Überlegen … 思考 🤔");
-      expect(run.events.find((event) => event.type === "tool_result")).toMatchObject({
-        content: 'ä\n"ö" 🚀',
-      });
-      expect(run.outcome.text).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
-    }
-  });
 });
 
 describe("a bad end", () => {
