@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { chmod, mkdtemp, rm, statfs, writeFile } from "node:fs/promises";
-import { freemem } from "node:os";
+import { freemem, tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../tools/build.ts";
 
@@ -23,9 +23,14 @@ export default async (): Promise<() => Promise<void>> => {
   process.env["TEST_PROGRAM"] = join(program, "svc.mjs");
   process.env["TEST_BRIDGE"] = join(program, "bridge.mjs");
   const memory = await directoryInMemory();
-  if (memory === null) return async () => undefined;
-  process.env["TMPDIR"] = memory;
-  return () => rm(memory, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+  if (memory !== null) process.env["TMPDIR"] = memory;
+  // What a worker makes once for all its files: it ends without a step of its own.
+  const templates = await mkdtemp(join(tmpdir(), "svc-templates-"));
+  process.env["TEST_TEMPLATES"] = templates;
+  return async () => {
+    for (const directory of [templates, memory ?? templates])
+      await rm(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+  };
 };
 
 /**

@@ -5,7 +5,8 @@ import { git, makeRemote } from "../../test/remote.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
-import { makeRepos, never } from "../repos/repos.fixture.ts";
+import { never } from "../repos/plain-git.fixture.ts";
+import { makeRepos } from "../repos/repos.fixture.ts";
 import { createCompanions, type Companions } from "./companions.ts";
 
 const none = {

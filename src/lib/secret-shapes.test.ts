@@ -134,41 +134,19 @@ test.each([
   expect(maskSecrets(text)).toBe(text);
 });
 
-test.each([
-  "ghp_",
-  "token=",
-  "eyJaaaaaaaa",
-  "sk-",
-  "-----BEGIN PRIVATE KEY-----",
-  "a://",
-  "Bearer ",
-  "password: ",
-  "--a",
-  "SG.",
-  "api_key='",
-  "a",
-  "\\",
-  " ",
-  "AKIA",
-  "xoxb-",
-  "x:y@",
-  "eyJ.",
-  "token=a(",
-  "--token a",
-  "curl -u ",
-  "curl ",
-  "mysql -p ",
-  " -u a:",
-  " -p abc",
-  "Cookie: a",
-  "cookie:",
-  "?key=",
-  "docker login ",
-])("half a megabyte of %j takes less than a second", async (piece) => {
-  const text = piece.repeat(Math.ceil(500_000 / piece.length));
-  const ms = await longestBlock(async () => {
-    maskSecrets(text);
-    maskSecrets(`${text}!`);
-  });
-  expect(ms).toBeLessThan(1000);
-});
+const longPieces =
+  "-----BEGIN PRIVATE KEY-----|Bearer |password: | |--token a|Cookie: a|curl -u |curl |mysql -p | -u a:| -p abc|docker login ";
+const shortPieces =
+  "ghp_ token= eyJaaaaaaaa sk- a:// --a SG. api_key=' a \\ AKIA xoxb- x:y@ eyJ. token=a( cookie: ?key=";
+
+test.each([...shortPieces.split(" "), ...longPieces.split("|")])(
+  "half a megabyte of %j takes less than a second",
+  async (piece) => {
+    const text = piece.repeat(Math.ceil(500_000 / piece.length));
+    const ms = await longestBlock(async () => {
+      maskSecrets(text);
+      maskSecrets(`${text}!`);
+    });
+    expect(ms).toBeLessThan(1000);
+  },
+);

@@ -1,22 +1,11 @@
-import { execFile } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { appendFile, chmod, mkdir, readdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { lockFile } from "../lib/file-lock.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { createRepos } from "./create.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
@@ -29,7 +18,7 @@ const failing = async (action: Promise<unknown>): Promise<RepoError> => {
   return error;
 };
 
-test("a repository is cloned once and updated after that", async () => {
+test("a repository is cloned once and updated after that, also where a branch was force-pushed", async () => {
   const remote = await makeRemote();
   const { repos, settings } = await makeRepos();
   const repo = await fetchInto(repos, remote.url);
@@ -42,33 +31,26 @@ test("a repository is cloned once and updated after that", async () => {
     [next, next, next].join("\n"),
   );
   await plainGit(remote.work, "push", "--quiet", remote.url, ":refs/heads/other");
+  await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
+  const tip = await remote.commit({}, { force: true });
   await fetchInto(repos, remote.url);
-  expect(await plainGit(repo.gitDir, "for-each-ref", "--format=%(refname)", "refs/remotes")).toBe(
-    "refs/remotes/origin/main",
+  const format = "--format=%(objectname) %(refname)";
+  expect(await plainGit(repo.gitDir, "for-each-ref", format, "refs/remotes")).toBe(
+    `${tip} refs/remotes/origin/main`,
   );
 });
 
-test("many refs of jobs are packed by the next fetch, and stay", async () => {
-  const remote = await makeRemote();
-  const { repos } = await makeRepos();
-  const { gitDir } = await fetchInto(repos, remote.url);
+test("many refs of jobs are packed and many packs become one by the next fetch, with what no ref reaches", async () => {
+  const { repos, repo, remote } = await makeWorktree();
+  const { gitDir } = repo;
   const tip = await plainGit(gitDir, "rev-parse", "origin/main");
   const salvage = join(gitDir, "refs/service/salvage");
   await mkdir(salvage, { recursive: true });
   await Promise.all(Array.from({ length: 200 }, (_, n) => writeFile(join(salvage, `job-${n}`), `${tip}\n`)));
-  await fetchInto(repos, remote.url);
-  expect(await readdir(salvage).catch(() => [])).toEqual([]);
-  const refs = await plainGit(gitDir, "for-each-ref", "--format=%(objectname)", "refs/service/salvage");
-  expect(refs.split("\n")).toEqual(Array.from({ length: 200 }, () => tip));
-});
-
-test("many packs become one by the next fetch, with what no ref reaches", async () => {
-  const remote = await makeRemote();
-  const { repos } = await makeRepos();
-  const { gitDir } = await fetchInto(repos, remote.url);
-  const pack = "git hash-object -w --stdin | git pack-objects --quiet objects/pack/pack";
-  const script = `for n in $(seq 51); do echo $n | ${pack}; done; git prune-packed`;
-  await promisify(execFile)("sh", ["-c", script], { cwd: gitDir });
+  // Each checkpoint ends a pack.
+  const blobs = Array.from({ length: 51 }, (_, n) => `blob\ndata 3\n${100 + n}\ncheckpoint\n`).join("");
+  const importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet"];
+  expect(spawnSync("git", importing, { cwd: gitDir, input: blobs })).toMatchObject({ status: 0 });
   const objects = async () => await plainGit(gitDir, "cat-file", "--batch-all-objects", "--batch-check");
   const before = await objects();
   expect(before.split("\n").length).toBeGreaterThan(51);
@@ -78,25 +60,20 @@ test("many packs become one by the next fetch, with what no ref reaches", async 
   await fetchInto(repos, remote.url);
   expect(await packs()).toBeLessThan(3);
   expect(await objects()).toBe(before);
+  expect(await readdir(salvage).catch(() => [])).toEqual([]);
+  const refs = await plainGit(gitDir, "for-each-ref", "--format=%(objectname)", "refs/service/salvage");
+  expect(refs.split("\n")).toEqual(Array.from({ length: 200 }, () => tip));
 });
 
-test("a default branch that was force-pushed is followed", async () => {
-  const remote = await makeRemote();
-  const { repos } = await makeRepos();
-  const repo = await fetchInto(repos, remote.url);
-  await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
-  const tip = await remote.commit({}, { force: true });
-  await fetchInto(repos, remote.url);
-  expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
-});
-
-test("what is no repository, an unreachable server and a server that wants credentials each have an error of their own", async () => {
-  const { repos } = await makeRepos();
+test("what is no repository, an unreachable server and a server that wants credentials each have an error of their own, and leave nothing", async () => {
+  const { repos, settings } = await makeRepos();
   const none = await failing(fetchInto(repos, await temporaryDirectory()));
   expect(none).toMatchObject({ reason: "clone_failed", retryable: false });
   expect(none.message).toMatch(
     /no git repository at this path .*\nWhat to do: Check the path, .*may read it/,
   );
+  const [key = ""] = await readdir(settings.reposRoot);
+  expect(await readdir(join(settings.reposRoot, key))).toEqual([".lock"]);
   const unreachable = await failing(fetchInto(repos, "http://127.0.0.1:9/acme/app"));
   expect(unreachable).toMatchObject({ reason: "clone_failed", retryable: true });
   expect(unreachable.message).toContain("the server cannot be reached");
@@ -132,13 +109,6 @@ test("a cached clone that got no branch of a remote with branches is an error", 
   await fetchInto(repos, (await makeRemote(null)).url);
 });
 
-test("a failed clone leaves nothing behind", async () => {
-  const { repos, settings } = await makeRepos();
-  await failing(fetchInto(repos, await temporaryDirectory()));
-  const [key = ""] = await readdir(settings.reposRoot);
-  expect(await readdir(join(settings.reposRoot, key))).toEqual([".lock"]);
-});
-
 test("a root that cannot be written to is named in the error", async () => {
   const remote = await makeRemote();
   const file = join(await temporaryDirectory(), "file");
@@ -166,9 +136,8 @@ test("a missing git is named", async () => {
 });
 
 test("without the lock nothing is done", async () => {
-  const remote = await makeRemote();
-  const { repos, settings } = await makeRepos({ repoLockTimeout: 1 });
-  const repo = await fetchInto(repos, remote.url);
+  const { settings, repo, remote } = await makeWorktree();
+  const { repos } = await makeRepos({ ...settings, repoLockTimeout: 0.2 });
   await using _lock = await lockFile({
     path: join(settings.reposRoot, repo.key, ".lock"),
     timeoutSeconds: 1,
@@ -178,7 +147,7 @@ test("without the lock nothing is done", async () => {
   const before = await plainGit(repo.gitDir, "rev-parse", "origin/main");
   const error = await failing(fetchInto(repos, remote.url));
   expect(error).toMatchObject({ reason: "clone_failed", retryable: true });
-  expect(error.message).toContain("was in use by others for 1 s");
+  expect(error.message).toContain("was in use by others for 0.2 s");
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(before);
 });
 
@@ -191,19 +160,16 @@ test("an aborted fetch ends with the signal's reason", async () => {
 });
 
 test("half-made clones and old lock files that a crash left are removed", async () => {
-  const remote = await makeRemote();
-  const first = await makeRepos();
-  const repo = await fetchInto(first.repos, remote.url);
-  const cache = join(first.settings.reposRoot, repo.key);
+  // As after a restart: nothing is remembered.
+  const { repos, repo, remote, settings } = await makeWorktree();
+  const cache = join(settings.reposRoot, repo.key);
   await mkdir(join(cache, "clone-left"));
   const lock = join(repo.gitDir, "refs/remotes/origin/main.lock");
   await writeFile(lock, "");
   const longAgo = new Date(Date.now() - 60_000);
   await utimes(lock, longAgo, longAgo);
   const tip = await remote.commit({ "a.txt": "1\n" });
-  // As after a restart: nothing is remembered.
-  const second = await makeRepos(first.settings);
-  await fetchInto(second.repos, remote.url);
+  await fetchInto(repos, remote.url);
   expect(await plainGit(repo.gitDir, "rev-parse", "origin/main")).toBe(tip);
   expect((await readdir(cache)).toSorted()).toEqual([".lock", "repo.git"]);
 });

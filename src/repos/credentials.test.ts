@@ -9,7 +9,8 @@ import { generate } from "selfsigned";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makeRepos, never, type TestRepos } from "./repos.fixture.ts";
+import { never } from "./plain-git.fixture.ts";
+import { makeRepos, type TestRepos } from "./repos.fixture.ts";
 import { createTokens } from "./tokens.ts";
 
 const token = "canary-static-token";
@@ -58,6 +59,18 @@ const placeFor = (
 ): Promise<TestRepos> =>
   makeRepos({ gitHost, gitHostToken: token, ...more }, { PATH: process.env["PATH"], SSL_CERT_FILE: ca });
 
+const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+
+/** The key in the form that people put into one line of an environment file. */
+const app: Partial<TestRepos["settings"]> = {
+  gitHostAppId: "7",
+  gitHostAppInstallationId: "42",
+  gitHostAppPrivateKey: privateKey
+    .export({ type: "pkcs8", format: "pem" })
+    .toString()
+    .replaceAll("\n", "\\n"),
+};
+
 const basic = (password: string): string =>
   `Basic ${Buffer.from(`x-access-token:${password}`).toString("base64")}`;
 
@@ -90,7 +103,7 @@ test("another https host, even one on another port of the same name, gets no tok
 
 test("an app's token is minted on the host's own API and preferred to the static one", async () => {
   const host = await startHost();
-  const service = await placeFor(host.name, host, appOf(2048));
+  const service = await placeFor(host.name, host, app);
   await fetchError(service, `https://${host.name}/acme/app`);
   expect(host.seen[0]).toMatchObject({ method: "POST", path: "/api/v3/app/installations/42/access_tokens" });
   expect(host.seen.map((request) => request.authorization)).toContain(basic("canary-app-token"));
@@ -98,7 +111,7 @@ test("an app's token is minted on the host's own API and preferred to the static
 });
 
 test("without the app's token the static one is used, and without both the failure is reported", async () => {
-  const settings = { ...(await makeRepos()).settings, gitHost: "localhost:9", ...appOf(2048) };
+  const settings = { ...(await makeRepos()).settings, gitHost: "localhost:9", ...app };
   expect(await createTokens({ ...settings, gitHostToken: token }, ignored).get(null, never)).toBe(token);
   await expect(createTokens(settings, ignored).get(null, never)).rejects.toThrow(
     "no token could be got for the app 7 on localhost:9",
@@ -106,14 +119,3 @@ test("without the app's token the static one is used, and without both the failu
 });
 
 const ignored = (): void => undefined;
-
-/** The key in the form that people put into one line of an environment file. */
-const appOf = (modulusLength: number): Partial<TestRepos["settings"]> => {
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength });
-  const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  return {
-    gitHostAppId: "7",
-    gitHostAppInstallationId: "42",
-    gitHostAppPrivateKey: pem.replaceAll("\n", "\\n"),
-  };
-};

@@ -3,7 +3,8 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { addTo, makeRepos, makeWorktree, never, plainGit, read, write } from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeRepos, makeWorktree } from "./repos.fixture.ts";
 import type { DiffRequest, Repos, Worktree } from "./repos.ts";
 
 const ask = (repos: Repos, { repoUrl, worktreeId }: Worktree, more: Partial<DiffRequest> = {}) => {

@@ -1,20 +1,10 @@
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  never,
-  plainGit,
-  read,
-  write,
-  type Remote,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, type Remote, salvagedRef } from "./repos.fixture.ts";
 import type { Repos, Worktree } from "./repos.ts";
 
 /** A program that leaves a trace when anything runs it. */
@@ -51,46 +41,29 @@ const checkOut = async (remote: Remote): Promise<{ repos: Repos; worktree: Workt
   return { repos, worktree: await addTo(repos, await fetchInto(repos, remote.url), "one") };
 };
 
-test("hooks that a repository brings along are not run, wherever it puts them", async () => {
+test("nothing that a repository brings along is run: hooks, filters and drivers of .gitattributes, submodules, which a warning names", async () => {
   const trap = await makeTrap();
   const hook = await readFile(trap.program, "utf8");
-  const remote = await makeRemote({
+  const remote = await makeRemote();
+  const commit = await plainGit(remote.work, "rev-parse", "HEAD");
+  for (const name of ["a", "b"])
+    await plainGit(remote.work, "update-index", "--add", "--cacheinfo", `160000,${commit},${name}`);
+  // Not by `commit`, which would remove the submodules that are not there.
+  await write(remote.work, {
     ".githooks/pre-commit": hook,
     ".git-template/hooks/post-checkout": hook,
     ".husky/pre-push": hook,
-  });
-  const { repos, worktree } = await checkOut(remote);
-  await wholeLife(repos, worktree);
-  expect(trap.sprung()).toBe(false);
-});
-
-test("filters, diff and merge drivers that .gitattributes names do nothing", async () => {
-  const trap = await makeTrap();
-  const remote = await makeRemote({
     ".gitattributes": "*.dat filter=evil diff=evil merge=evil\n",
     ".gitconfig": `[filter "evil"]\n\tsmudge = ${trap.program}\n\tclean = ${trap.program}\n\trequired = true\n`,
     "a.dat": "data\n",
+    ".gitmodules": `[submodule "a"]\n\tpath = a\n\turl = ext::${trap.program}\n\tupdate = !${trap.program}\n[submodule "b"]\n\tpath = b\n\turl = --upload-pack=${trap.program}\n`,
   });
-  const { repos, worktree } = await checkOut(remote);
-  expect(await read(worktree.path, "a.dat")).toBe("data\n");
-  await wholeLife(repos, worktree);
-  expect(trap.sprung()).toBe(false);
-});
-
-test("submodules are not fetched, whatever their URL says, and a warning names them", async () => {
-  const trap = await makeTrap();
-  const remote = await makeRemote();
-  const commit = await plainGit(remote.work, "rev-parse", "HEAD");
-  await writeFile(
-    join(remote.work, ".gitmodules"),
-    `[submodule "a"]\n\tpath = a\n\turl = ext::${trap.program}\n\tupdate = !${trap.program}\n[submodule "b"]\n\tpath = b\n\turl = --upload-pack=${trap.program}\n`,
-  );
-  for (const name of ["a", "b"])
-    await plainGit(remote.work, "update-index", "--add", "--cacheinfo", `160000,${commit},${name}`);
-  await plainGit(remote.work, "add", ".gitmodules");
+  await plainGit(remote.work, "add", "--ignore-removal", ".");
   await plainGit(remote.work, "commit", "--quiet", "--message", "x");
   await plainGit(remote.work, "push", "--quiet", remote.url, "HEAD:main");
   const { repos, worktree } = await checkOut(remote);
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  expect(await read(worktree.path, "a.dat")).toBe("data\n");
   expect(worktree.warnings).toEqual([
     expect.stringMatching(/^Submodules are not checked out: a, b\. One .*git submodule update --init/),
   ]);
@@ -121,6 +94,7 @@ test("links that lead out of the worktree are left out, others stay, and that is
   expect(kept).toEqual(["deep/down/shallow", "fine", "dir/dangling"]);
   expect(worktree.warnings).toEqual([expect.stringMatching(/left out of the worktree: absolute, .*upward/)]);
   expect(await plainGit(worktree.path, "status", "--porcelain")).toBe("");
+  expect(await repos.isPushed(worktree, never)).toBe(true);
   await write(worktree.path, { "work.txt": "1\n" });
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "show", "--name-only", "--format=")).toBe("work.txt");
@@ -164,74 +138,65 @@ test("a git directory that the agent redirected is not followed", async () => {
 
 type Trap = Awaited<ReturnType<typeof makeTrap>>;
 
+const configure = ({ url }: Remote, ...lines: string[]): Promise<void> =>
+  appendFile(join(url, "config"), `${lines.join("\n")}\n`);
+
 /** What can make git run a program in a repository that it fetches from or pushes to. */
 const traps: [what: string, set: (remote: Remote, trap: Trap) => Promise<unknown>, refusal?: RegExp][] = [
   [
-    "hooks",
-    async ({ url }, { program }) => {
-      const hooks = ["pre-receive", "update", "post-receive", "post-update", "proc-receive"];
+    "hooks, and programs for its uploads, before its collection of garbage and to list what it borrows",
+    async (remote, { program }) => {
+      const { url, work, commit } = remote;
+      for (const count of [1, 2]) {
+        await commit({ file: `${count}\n` });
+        await plainGit(url, "repack", "-d", "--quiet");
+      }
+      const hooks = ["pre-receive", "update", "post-receive", "post-update", "proc-receive", "pre-auto-gc"];
       for (const name of [...hooks, "reference-transaction", "push-to-checkout", "post-index-change"])
         await copyFile(program, join(url, "hooks", name));
-      await plainGit(url, "config", "receive.procReceiveRefs", "refs/heads/nothing");
+      await writeFile(join(url, "objects/info/alternates"), `${join(work, ".git/objects")}\n`);
+      await configure(
+        remote,
+        "[receive]",
+        "procReceiveRefs = refs/heads/nothing",
+        "[gc]",
+        "autoPackLimit = 1",
+      );
+      await configure(remote, "[uploadpack]", `packObjectsHook = ${program}`);
+      await configure(remote, "[core]", `alternateRefsCommand = ${program}`);
     },
   ],
   [
     "a hook for references that it wants to receive itself",
-    async ({ url }, { program }) => {
-      await copyFile(program, join(url, "hooks/proc-receive"));
-      await plainGit(url, "config", "receive.procReceiveRefs", "refs/heads");
+    async (remote, { program }) => {
+      await copyFile(program, join(remote.url, "hooks/proc-receive"));
+      await configure(remote, "[receive]", "procReceiveRefs = refs/heads");
     },
     /cannot find hook 'proc-receive'/,
   ],
   [
     "a directory of hooks",
-    async ({ url }, { program }) => {
-      await mkdir(join(url, "elsewhere"));
-      await copyFile(program, join(url, "elsewhere/pre-receive"));
-      await plainGit(url, "config", "core.hooksPath", join(url, "elsewhere"));
-    },
-  ],
-  [
-    "a program for its uploads",
-    ({ url }, { program }) => plainGit(url, "config", "uploadpack.packObjectsHook", program),
-  ],
-  [
-    "a program that lists what it borrows",
-    async ({ url, work }, { program }) => {
-      await writeFile(join(url, "objects/info/alternates"), `${join(work, ".git/objects")}\n`);
-      await plainGit(url, "config", "core.alternateRefsCommand", program);
+    async (remote, { program }) => {
+      await mkdir(join(remote.url, "elsewhere"));
+      await copyFile(program, join(remote.url, "elsewhere/pre-receive"));
+      await configure(remote, "[core]", `hooksPath = ${join(remote.url, "elsewhere")}`);
     },
   ],
   [
     "a working tree that follows its branch, with a filter and a file system monitor",
-    async ({ url, commit }, { program }) => {
+    async (remote, { program }) => {
+      const { url, commit } = remote;
       await commit({ ".gitattributes": "* filter=evil\n" });
       await plainGit(url, "clone", "--quiet", url, join(url, "tree"));
       await plainGit(url, "branch", "service/one", "main");
       await plainGit(join(url, "tree"), "read-tree", "main");
-      for (const [key, value] of [
-        ["core.bare", "false"],
-        ["core.worktree", join(url, "tree")],
-        ["core.fsmonitor", program],
-        ["filter.evil.clean", program],
-        ["filter.evil.smudge", program],
-        ["receive.denyCurrentBranch", "updateInstead"],
-      ] as const)
-        await plainGit(url, "config", key, value);
-      await plainGit(url, "symbolic-ref", "HEAD", "refs/heads/service/one");
+      await plainGit(url, "config", "core.bare", "false");
+      await configure(remote, "[core]", `worktree = ${join(url, "tree")}`, `fsmonitor = ${program}`);
+      await configure(remote, '[filter "evil"]', `clean = ${program}`, `smudge = ${program}`);
+      await configure(remote, "[receive]", "denyCurrentBranch = updateInstead");
+      await writeFile(join(url, "HEAD"), "ref: refs/heads/service/one\n");
     },
     /branch is currently checked out/,
-  ],
-  [
-    "a program before its collection of garbage",
-    async ({ url, commit }, { program }) => {
-      for (const count of [1, 2]) {
-        await commit({ file: `${count}\n` });
-        await plainGit(url, "repack", "-d", "--quiet");
-      }
-      await plainGit(url, "config", "gc.autoPackLimit", "1");
-      await copyFile(program, join(url, "hooks/pre-auto-gc"));
-    },
   ],
 ];
 
@@ -251,15 +216,11 @@ for (const [what, set, refusal] of traps) {
 
 test("objects that a local repository lacks are not brought by a program that it names", async () => {
   const trap = await makeTrap();
-  const { url } = await makeRemote();
-  for (const [key, value] of [
-    ["extensions.partialClone", "evil"],
-    ["core.repositoryFormatVersion", "1"],
-    ["remote.evil.url", url],
-    ["remote.evil.promisor", "true"],
-    ["remote.evil.uploadpack", trap.program],
-  ] as const)
-    await plainGit(url, "config", key, value);
+  const remote = await makeRemote();
+  const { url } = remote;
+  await configure(remote, "[core]", "repositoryFormatVersion = 1", "[extensions]", "partialClone = evil");
+  const promisor = [`url = ${url}`, "promisor = true", `uploadpack = ${trap.program}`];
+  await configure(remote, '[remote "evil"]', ...promisor);
   const blob = await plainGit(url, "rev-parse", "main:README.md");
   await rm(join(url, "objects", blob.slice(0, 2), blob.slice(2)));
   const { repos } = await makeRepos();
@@ -269,7 +230,7 @@ test("objects that a local repository lacks are not brought by a program that it
 
 test("a local repository with hooks in its configuration, which cannot all be turned off, is not pushed to", async () => {
   const remote = await makeRemote();
-  await plainGit(remote.url, "config", "hook.any.command", "true");
+  await configure(remote, '[hook "any"]', "command = true");
   const { repos, worktree } = await checkOut(remote);
   await expect(repos.push(worktree, never)).rejects.toThrow("has hooks in its configuration");
 });

@@ -4,17 +4,8 @@ import { lstat, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  makeRepos,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { openTree } from "../lib/remove-tree.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
@@ -27,31 +18,24 @@ const salvagedFiles = async ({ repos, worktree }: Made): Promise<string[]> => {
   return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref ?? "")).split("\n");
 };
 
-test.each(["index", "HEAD"])("a named pipe in place of the worktree's %s blocks nothing", async (name) => {
+test.each([
+  ["the worktree's index and HEAD", ({ worktree }: Made) => worktree.gitDir, "index"],
+  ["the cached clone's config and HEAD", ({ repo }: Made) => repo.gitDir, "config"],
+])("named pipes in place of %s block nothing", async (_, gitDir, name) => {
   const made = await makeWorktree();
   await write(made.worktree.path, { "work.txt": "1\n" });
-  await rm(join(made.worktree.gitDir, name));
-  await makePipe(join(made.worktree.gitDir, name));
+  for (const file of [join(gitDir(made), name), join(gitDir(made), "HEAD")]) {
+    await rm(file);
+    await makePipe(file);
+  }
   expect(await salvagedFiles(made)).toEqual(["README.md", "work.txt"]);
 });
-
-test.each(["config", "HEAD"])(
-  "a named pipe in place of the cached clone's %s blocks nothing",
-  async (name) => {
-    const made = await makeWorktree();
-    await write(made.worktree.path, { "work.txt": "1\n" });
-    await rm(join(made.repo.gitDir, name));
-    await makePipe(join(made.repo.gitDir, name));
-    expect(await salvagedFiles(made)).toEqual(["README.md", "work.txt"]);
-  },
-);
 
 test("a named pipe that git would wait for keeps the worktree, with the reason", async () => {
   const made = await makeWorktree();
   const { repos } = await makeRepos({ ...made.settings, gitTimeout: 2 });
   await write(made.worktree.path, { "deep/work.txt": "1\n" });
   await makePipe(join(made.worktree.path, "deep/.gitignore"));
-  expect(await repos.isPushed(made.worktree, never)).toBe(false);
   expect(await repos.salvage(made.worktree, "job", never)).toEqual({
     ref: null,
     kept: ["git cannot take what is in it (git add did not finish within 2 s)"],

@@ -1,18 +1,8 @@
-import { chmod, rm, truncate, writeFile } from "node:fs/promises";
+import { chmod, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 
 const commitAs = async ({ path }: Worktree, files: Record<string, string | null>): Promise<string> => {
@@ -129,38 +119,70 @@ test("a second salvage without changes adds nothing, one with changes keeps the 
   await salvagedRef(repos, worktree, "job", never);
   expect(await plainGit(worktree.cacheDir, "ls-tree", "--name-only", await tip())).toBe("README.md\nb.txt");
   await plainGit(worktree.cacheDir, "merge-base", "--is-ancestor", first, await tip());
-  const second = await tip();
-  await salvagedRef(repos, worktree, "job", never);
-  expect(await tip()).toBe(second);
 });
 
-test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
-  [
-    "detached its HEAD",
-    ({ path }) => plainGit(path, "checkout", "--quiet", "--detach"),
-    ["README.md", "a.txt", "b.txt"],
-  ],
-  [
-    "switched to a new branch",
-    ({ path }) => plainGit(path, "checkout", "--quiet", "-b", "x"),
-    ["README.md", "a.txt", "b.txt"],
-  ],
+/** Two jobs of one repository; the agent of each has stashed two changes of its own. */
+const stashed = async () => {
+  const made = await makeWorktree();
+  const { repos, repo, worktree: one } = made;
+  const two = await addTo(repos, repo, "two");
+  for (const { path, worktreeId } of [one, two])
+    for (const n of [1, 2]) {
+      await write(path, { "README.md": `by ${worktreeId} ${n}\n` });
+      await plainGit(path, "stash");
+    }
+  return { ...made, one, two };
+};
+
+test("each job has a stash of its own; its entries count as not pushed, and are salvaged once", async () => {
+  const { repos, one, two } = await stashed();
+  expect(await repos.inspect(one, never)).toMatchObject({ dirty: false, hasOtherCommits: true });
+  expect(await repos.isPushed(one, never)).toBe(false);
+  const entries = (await plainGit(one.path, "stash", "list", "--format=%H")).split("\n");
+  expect(entries).toHaveLength(2);
+  const ref = await salvagedRef(repos, one, "one", never);
+  expect(ref).toBe("refs/service/salvage/one");
+  const saved = await plainGit(one.cacheDir, "rev-list", String(ref));
+  for (const entry of entries) expect(saved).toContain(entry);
+  expect(await salvagedRef(repos, one, "one", never)).toBe(ref);
+  expect(await plainGit(one.cacheDir, "rev-list", String(ref))).toBe(saved);
+  expect(await plainGit(two.path, "stash", "list", "--format=%gs")).toMatch(/service\/two.*\n.*service\/two/);
+});
+
+test("commits on other branches, under another ref and on none are salvaged", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const { path } = worktree;
+  await plainGit(path, "checkout", "--quiet", "-b", "aside");
+  const onBranch = await commitFile(path, "branch.txt");
+  await plainGit(path, "checkout", "--quiet", "--detach", "service/one");
+  const onNone = await commitFile(path, "detached.txt");
+  await plainGit(path, "checkout", "--quiet", "--detach", "service/one");
+  const onRef = await commitFile(path, "kept.txt");
+  await plainGit(path, "update-ref", "refs/worktree/keep", "HEAD");
+  await plainGit(path, "checkout", "--quiet", "service/one");
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  const ref = await salvagedRef(repos, worktree, "one", never);
+  const saved = await plainGit(worktree.cacheDir, "rev-list", String(ref));
+  for (const commit of [onBranch, onNone, onRef]) expect(saved).toContain(commit);
+});
+
+test("a commit of one of the remote's own branches is no unfinished work", async () => {
+  const { repos, remote, worktree } = await makeWorktree();
+  await remote.commit({ "theirs.txt": "1\n" }, { branch: "feature" });
+  await fetchInto(repos, remote.url);
+  await plainGit(worktree.path, "pull", "--quiet", "--ff-only", remote.url, "feature");
+  expect(await salvagedRef(repos, worktree, "job", never)).toBeNull();
+});
+
+test.for<[string, (worktree: Worktree) => Promise<unknown>]>([
   [
     "made a repository of its own",
     ({ path, gitDir }) => rm(gitDir, { recursive: true }).then(() => plainGit(path, "init", "--quiet")),
-    ["README.md", "a.txt", "b.txt"],
   ],
+  ["deleted the .git directory", ({ gitDir }) => rm(gitDir, { recursive: true })],
   [
-    "left an index.lock",
-    ({ gitDir }) => writeFile(join(gitDir, "index.lock"), ""),
-    ["README.md", "a.txt", "b.txt"],
-  ],
-  ["broke the index", ({ gitDir }) => truncate(join(gitDir, "index"), 20), ["README.md", "a.txt", "b.txt"]],
-  ["broke HEAD", ({ gitDir }) => truncate(join(gitDir, "HEAD"), 0), ["README.md", "a.txt", "b.txt"]],
-  [
-    "deleted the .git directory",
-    ({ gitDir }) => rm(gitDir, { recursive: true }),
-    ["README.md", "a.txt", "b.txt"],
+    "broke HEAD and made a file unreadable",
+    ({ path, gitDir }) => truncate(join(gitDir, "HEAD"), 0).then(() => chmod(join(path, "b.txt"), 0)),
   ],
   [
     "deleted its branch",
@@ -168,20 +190,17 @@ test.for<[string, (worktree: Worktree) => Promise<unknown>, string[]]>([
       plainGit(path, "checkout", "--quiet", "--detach").then(() =>
         plainGit(path, "branch", "--quiet", "-D", branch),
       ),
-    ["README.md", "a.txt", "b.txt"],
   ],
-  ["made a file unreadable", ({ path }) => chmod(join(path, "b.txt"), 0), ["README.md", "a.txt", "b.txt"]],
-])("nothing is lost when the agent %s", async ([, harm, expected]) => {
+])("nothing is lost when the agent %s", async ([, harm]) => {
   const made = await makeWorktree();
   await commitAs(made.worktree, { "a.txt": "1\n" });
   await write(made.worktree.path, { "b.txt": "1\n" });
   await harm(made.worktree);
+  const found = await salvaged(made);
   // A file without read rights is read by root all the same, and passed over for others.
   const passedOver = process.getuid?.() === 0 ? [] : ["b.txt"];
-  const found = await salvaged(made);
-  expect(found.filter((name) => !passedOver.includes(name))).toEqual(
-    expected.filter((name) => !passedOver.includes(name)),
-  );
+  const isSure = (name: string): boolean => !passedOver.includes(name);
+  expect(found.filter(isSure)).toEqual(["README.md", "a.txt", "b.txt"].filter(isSure));
   expect(await made.repos.inspect(made.worktree, never)).toBeDefined();
   await made.repos.removeWorktree(made.worktree, never);
 });
@@ -236,7 +255,6 @@ test("an existing repository is not created", async () => {
   ).rejects.toThrow(/does not exist and could not be made/);
   const unreachable = repos.createMissing({ url: "http://127.0.0.1:9/a/b", private: true, signal: never });
   await expect(unreachable).rejects.toMatchObject({ reason: "clone_failed", retryable: true });
-  await fetchInto(repos, remote.url).then((repo) => addTo(repos, repo, "two"));
 });
 
 test("a remote branch with the name of our branch's directory is named before the work and when the push fails", async () => {

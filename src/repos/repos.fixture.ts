@@ -1,26 +1,11 @@
-import { execFile } from "node:child_process";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { cpSync } from "node:fs";
+import { appendFile, mkdtemp, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRepos } from "./create.ts";
+import { never, plainGit, write } from "./plain-git.fixture.ts";
 import type { AddWorktree, CachedRepo, Repos, Worktree } from "./repos.ts";
 import type { RepoSettings, TakeLease } from "./git-context.ts";
-
-export const never = new AbortController().signal;
-
-const run = promisify(execFile);
-
-/** git as an agent or a user runs it: with the repository's configuration and hooks. */
-export const plainGit = async (cwd: string, ...args: string[]): Promise<string> => {
-  const env = {
-    PATH: process.env["PATH"],
-    HOME: "/nonexistent",
-    GIT_CONFIG_NOSYSTEM: "1",
-    GIT_TEMPLATE_DIR: "",
-  };
-  return (await run("git", args, { cwd, env })).stdout.trim();
-};
 
 export type Remote = {
   /** A bare repository. */
@@ -38,13 +23,20 @@ export type Remote = {
 export const makeRemote = async (
   files: Record<string, string> | null = { "README.md": "hello\n" },
 ): Promise<Remote> => {
-  const root = await temporaryDirectory();
-  const url = join(root, "remote.git");
-  const work = join(root, "work");
+  const root = await copyOf(`remote ${JSON.stringify(files)}`, (template) => initRemote(template, files));
+  return remoteIn(root.path);
+};
+
+const initRemote = async (root: string, files: Record<string, string> | null): Promise<void> => {
+  const { url, work, commit } = remoteIn(root);
   await plainGit(root, "init", "--quiet", "--bare", "--initial-branch=main", url);
   await plainGit(root, "init", "--quiet", "--initial-branch=main", work);
-  await plainGit(work, "config", "user.name", "someone");
-  await plainGit(work, "config", "user.email", "someone@example.org");
+  await appendFile(join(work, ".git/config"), "[user]\n\tname = someone\n\temail = someone@example.org\n");
+  if (files !== null) await commit(files);
+};
+
+const remoteIn = (root: string): Remote => {
+  const [url, work] = [join(root, "remote.git"), join(root, "work")];
   const commit: Remote["commit"] = async (changes, { branch = "main", force = false } = {}) => {
     await write(work, changes);
     await plainGit(work, "add", "--all");
@@ -52,28 +44,26 @@ export const makeRemote = async (
     await plainGit(work, "push", "--quiet", ...(force ? ["--force"] : []), url, `HEAD:refs/heads/${branch}`);
     return plainGit(work, "rev-parse", "HEAD");
   };
-  if (files !== null) await commit(files);
   return { url, work, commit };
 };
 
-export const write = async (root: string, files: Record<string, string | null>): Promise<void> => {
-  for (const [name, content] of Object.entries(files)) {
-    await mkdir(dirname(join(root, name)), { recursive: true });
-    if (content === null) await plainGit(root, "rm", "--quiet", name);
-    else await writeFile(join(root, name), content);
-  }
-};
+/** What git has made once for all test files of this process; each test gets a copy. */
+const templates = new Map<string, Promise<string>>();
 
-/** Commits a file as an agent would. Resolves to the commit. */
-export const commitFile = async (path: string, name: string): Promise<string> => {
-  const identity = ["-c", "user.name=agent", "-c", "user.email=agent@localhost"];
-  await write(path, { [name]: "work\n" });
-  await plainGit(path, "add", "--all");
-  await plainGit(path, ...identity, "commit", "--quiet", "--message", name);
-  return plainGit(path, "rev-parse", "HEAD");
+/** A copy of the directory of this name, which `make` fills when it is asked for first, and where that is. */
+const copyOf = async (name: string, make: (root: string) => Promise<void>) => {
+  const fresh = async (): Promise<string> => {
+    const root = await realpath(await mkdtemp(join(String(process.env["TEST_TEMPLATES"]), "repos-")));
+    await make(root);
+    return root;
+  };
+  const template = templates.get(name) ?? fresh();
+  templates.set(name, template);
+  const from = await template;
+  const path = await temporaryDirectory();
+  cpSync(from, path, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true });
+  return { path, from };
 };
-
-export const read = (...parts: string[]): Promise<string> => readFile(join(...parts), "utf8");
 
 export type TestRepos = { repos: Repos; settings: RepoSettings; root: string };
 
@@ -82,8 +72,9 @@ export const makeRepos = async (
   overrides: Partial<RepoSettings> = {},
   env: NodeJS.ProcessEnv = process.env,
   takeLease?: TakeLease,
+  root?: string,
 ): Promise<TestRepos> => {
-  const root = await temporaryDirectory();
+  root ??= await temporaryDirectory();
   const settings: RepoSettings = {
     host: "127.0.0.1",
     podName: "pod",
@@ -137,13 +128,37 @@ export const salvagedRef = async (
   signal: AbortSignal,
 ): Promise<string | null> => (await repos.salvage(worktree, name, signal)).ref;
 
-/** Repositories with a remote, its cached clone and one worktree. */
+/** Repositories with a remote, its cached clone and one worktree, as the service finds them at its next start. */
 export const makeWorktree = async (
   files: Record<string, string> = { "README.md": "hello\n" },
-  id = "one",
 ): Promise<TestRepos & { remote: Remote; repo: CachedRepo; worktree: Worktree }> => {
-  const remote = await makeRemote(files);
-  const made = await makeRepos();
-  const repo = await fetchInto(made.repos, remote.url);
-  return { ...made, remote, repo, worktree: await addTo(made.repos, repo, id) };
+  const made = join("made.json");
+  const { path, from } = await copyOf(`worktree ${JSON.stringify(files)}`, async (template) => {
+    await initRemote(template, files);
+    const { repos } = await makeRepos({}, process.env, undefined, template);
+    const repo = await fetchInto(repos, remoteIn(template).url);
+    const worktree = await addTo(repos, repo, "one");
+    await writeFile(join(template, made), JSON.stringify({ repo, worktree }));
+  });
+  const remote = remoteIn(path);
+  const place = await makeRepos({}, process.env, undefined, path);
+  const { repos, settings } = place;
+  const oldKey = repos.keyOf(repos.parseUrl(remoteIn(from).url));
+  const key = repos.keyOf(repos.parseUrl(remote.url));
+  await rename(join(settings.reposRoot, oldKey), join(settings.reposRoot, key));
+  const renamed = async (file: string): Promise<string> => {
+    const text = (await readFile(file, "utf8")).replaceAll(from, path).replaceAll(oldKey, key);
+    await writeFile(file, text);
+    return text;
+  };
+  const worktreePath = join(settings.worktreeRoot, "one");
+  for (const file of [
+    join(settings.reposRoot, key, "repo.git/config"),
+    join(settings.worktreeRoot, ".owned/one.json"),
+    join(worktreePath, ".git/objects/info/alternates"),
+  ])
+    await renamed(file);
+  const parts = JSON.parse(await renamed(join(path, made))) as { repo: CachedRepo; worktree: Worktree };
+  await rm(join(path, made));
+  return { ...place, remote, ...parts };
 };

@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLocalLocks } from "../store/locks.ts";
 import { until } from "../../test/until.ts";
-import { fetchInto, makeRepos, makeRemote, plainGit } from "./repos.fixture.ts";
+import { plainGit } from "./plain-git.fixture.ts";
+import { fetchInto, makeRepos, makeRemote } from "./repos.fixture.ts";
 import type { TakeLease } from "./git-context.ts";
 
 const unreachable = (): Promise<never> => Promise.reject(new Error("connection refused"));

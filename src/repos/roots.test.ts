@@ -2,18 +2,8 @@ import { cp, readdir, rename, rm, mkdir, realpath, symlink } from "node:fs/promi
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createRepos } from "./create.ts";
-import {
-  addTo,
-  makeWorktree,
-  never,
-  plainGit,
-  read,
-  write,
-  salvagedRef,
-  fetchInto,
-  makeRepos,
-  makeRemote,
-} from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeWorktree, salvagedRef, fetchInto, makeRepos, makeRemote } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 
@@ -79,13 +69,14 @@ test("directories that were moved without their owner files are never touched", 
 });
 
 test.each([
-  ["the root of worktrees", { worktreeRoot: "link" }],
-  ["the root of clones", { reposRoot: "link" }],
+  ["each of the two roots", { worktreeRoot: "link", reposRoot: "other" }],
   ["a directory above both, which are not there yet", { worktreeRoot: "link/a/b", reposRoot: "link/c" }],
 ])("a worktree can be made, used and removed when %s is a link", async (_, paths) => {
   const root = await temporaryDirectory();
-  await mkdir(join(root, "real"));
-  await symlink(join(root, "real"), join(root, "link"));
+  for (const name of ["link", "other"]) {
+    await mkdir(join(root, `real-${name}`));
+    await symlink(join(root, `real-${name}`), join(root, name));
+  }
   const absolute = Object.entries(paths).map(([name, path]) => [name, join(root, path)]);
   const { repos } = await makeRepos(Object.fromEntries(absolute));
   const repo = await fetchInto(repos, (await makeRemote()).url);

@@ -2,7 +2,8 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { makeRepos, never } from "./repos.fixture.ts";
+import { never } from "./plain-git.fixture.ts";
+import { makeRepos } from "./repos.fixture.ts";
 import { selfTest } from "./self-test.ts";
 
 test("a suitable machine has no problems", async () => {

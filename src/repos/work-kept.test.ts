@@ -4,17 +4,8 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import {
-  addTo,
-  commitFile,
-  fetchInto,
-  makeRemote,
-  makeWorktree,
-  never,
-  plainGit,
-  salvagedRef,
-  write,
-} from "./repos.fixture.ts";
+import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 
 const run = promisify(execFile);
 
@@ -27,34 +18,43 @@ const makeRepository = async (path: string): Promise<string> => {
   return commitFile(path, "first.txt");
 };
 
-test("repositories inside the worktree are named and not committed; all other work is saved", async () => {
-  const { repos, worktree } = await makeWorktree({ "README.md": "hello\n", "src/a.txt": "1\n" });
-  await makeRepository(join(worktree.path, "vendor/x"));
-  await mkdir(join(worktree.path, "empty"));
-  await asAgent(join(worktree.path, "empty"), "init", "--quiet");
+test("repositories inside the worktree are named and not committed, and nothing of theirs is run or followed; all other work is saved", async () => {
+  const { repos, worktree, root } = await makeWorktree({
+    ".gitignore": "node_modules\n",
+    "src/a.txt": "1\n",
+  });
+  const { path } = worktree;
+  // One that git ignores keeps nothing.
+  await makeRepository(join(path, "node_modules/x"));
+  expect(await repos.isPushed(worktree, never)).toBe(true);
+  const foreign = join(path, "fremdes/größe");
+  await makeRepository(foreign);
+  await write(root, { "secret/file.txt": "secret\n" });
+  await writeFile(join(root, "trap"), `#!/bin/sh\ntouch ${root}/sprung\n`, { mode: 0o755 });
+  await asAgent(foreign, "config", "core.fsmonitor", join(root, "trap"));
+  await asAgent(foreign, "config", "core.worktree", join(root, "secret"));
+  await symlink(join(root, "secret"), join(foreign, ".git/link"));
+  await mkdir(join(path, "empty"));
+  await asAgent(join(path, "empty"), "init", "--quiet");
   // In a directory that the worktree's own repository knows.
-  await asAgent(join(worktree.path, "src"), "init", "--quiet");
-  await write(worktree.path, { "src/b.txt": "1\n", "c.txt": "1\n" });
-  const kept = ["nested repository at empty", "nested repository at src", "nested repository at vendor/x"];
-  const state = await repos.inspect(worktree, never);
-  expect(state.kept.toSorted()).toEqual(kept);
+  await asAgent(join(path, "src"), "init", "--quiet");
+  await write(path, { "src/b.txt": "1\n", "c.txt": "1\n" });
+  const kept = ["empty", "fremdes/größe", "src"].map((name) => `nested repository at ${name}`);
+  expect((await repos.inspect(worktree, never)).kept.toSorted()).toEqual(kept);
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const saved = await repos.salvage(worktree, "one", never);
   expect(saved.kept.toSorted()).toEqual(kept);
   expect((await repos.readWorktree("one"))?.kept).toEqual(saved.kept);
   const names = await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", String(saved.ref));
   expect(names).toContain("c.txt");
-  expect(names).not.toContain("vendor");
+  expect(names).not.toContain("fremdes");
   await repos.commitAll(worktree, "work", never);
-  expect(await plainGit(worktree.path, "ls-tree", "-r", "HEAD")).not.toContain("160000");
-});
-
-test("a repository whose name is not ASCII is not committed either", async () => {
-  const { repos, worktree } = await makeWorktree();
-  await makeRepository(join(worktree.path, "fremdes/größe"));
-  await repos.commitAll(worktree, "work", never);
-  expect(await plainGit(worktree.path, "ls-tree", "-r", "HEAD")).not.toContain("160000");
-  expect((await repos.inspect(worktree, never)).kept).toEqual(["nested repository at fremdes/größe"]);
+  expect(await plainGit(path, "ls-tree", "-r", "HEAD")).not.toContain("160000");
+  expect(existsSync(join(root, "sprung"))).toBe(false);
+  // The reason is removed with its cause.
+  for (const name of ["empty", "fremdes", "src/.git"]) await rm(join(path, name), { recursive: true });
+  await repos.salvage(worktree, "one", never);
+  expect(await repos.readWorktree("one")).toMatchObject({ kept: [] });
 });
 
 test("work after an agent's shallow fetch is saved and pushed", async () => {
@@ -81,18 +81,15 @@ const workOnShallow = async (
 
 const byFile = (path: string): string => `file://${path}`;
 
-test.each(["uncommitted", "committed"])(
-  "%s work on a shallow history is saved with its history",
-  async (how) => {
-    const { repos, worktree } = await workOnShallow(byFile);
-    if (how === "committed") await commitFile(worktree.path, "work.txt");
-    else await write(worktree.path, { "work.txt": "work\n" });
-    const { ref, kept } = await repos.salvage(worktree, "one", never);
-    expect(kept).toEqual([]);
-    expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`)).toBe("work");
-    expect(await plainGit(worktree.cacheDir, "rev-list", "--count", String(ref))).toBe("4");
-  },
-);
+test("work on a shallow history, committed or not, is saved with its history", async () => {
+  const { repos, worktree } = await workOnShallow(byFile);
+  await commitFile(worktree.path, "work.txt");
+  await write(worktree.path, { "more.txt": "more\n" });
+  const { ref, kept } = await repos.salvage(worktree, "one", never);
+  expect(kept).toEqual([]);
+  expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`, `${ref}:more.txt`)).toBe("work\nmore");
+  expect(await plainGit(worktree.cacheDir, "rev-list", "--count", String(ref))).toBe("5");
+});
 
 test("a branch on a shallow history is saved with its history", async () => {
   const { repos, worktree } = await workOnShallow(byFile);
@@ -113,27 +110,9 @@ test("a worktree whose shallow history the remote cannot complete is kept and sa
   expect(await plainGit(worktree.cacheDir, "for-each-ref", "refs/service", "refs/heads")).toBe("");
 });
 
-test("repositories that git ignores keep nothing", async () => {
-  const { repos, worktree } = await makeWorktree({ ".gitignore": "node_modules\n" });
-  await makeRepository(join(worktree.path, "node_modules/x"));
-  expect(await repos.isPushed(worktree, never)).toBe(true);
-  await write(worktree.path, { "a.txt": "1\n" });
-  expect(await repos.salvage(worktree, "one", never)).toMatchObject({ kept: [] });
-});
-
-test("the reason is removed with its cause", async () => {
-  const { repos, worktree } = await makeWorktree();
-  await makeRepository(join(worktree.path, "vendor"));
-  await repos.salvage(worktree, "one", never);
-  expect(await repos.readWorktree("one")).toMatchObject({ kept: ["nested repository at vendor"] });
-  await rm(join(worktree.path, "vendor"), { recursive: true });
-  await repos.salvage(worktree, "one", never);
-  expect(await repos.readWorktree("one")).toMatchObject({ kept: [] });
-});
-
 test("a submodule that was checked out keeps the worktree once there is work in it; its new commit is committed", async () => {
   const { repos, remote, repo } = await makeWorktree();
-  const library = (await makeWorktree({ "lib.txt": "lib\n" })).remote;
+  const library = await makeRemote({ "lib.txt": "lib\n" });
   const allowed = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
   await asAgent(remote.work, ...allowed, "add", library.url, "sub");
   await remote.commit({});
@@ -144,7 +123,6 @@ test("a submodule that was checked out keeps the worktree once there is work in 
   const sub = join(worktree.path, "sub");
   const look = async () => [await repos.isPushed(worktree, never), await repos.unsavable(worktree, never)];
   const work = async (...args: string[]) => asAgent(sub, ...args);
-  expect(await look()).toEqual([true, []]);
   expect(await repos.salvage(worktree, "two", never)).toEqual({ ref: null, kept: [] });
   const elsewhere = async () => work("branch", "x", await work("commit-tree", "-m", "x", "HEAD^{tree}"));
   for (const [change, undo] of [
@@ -155,31 +133,21 @@ test("a submodule that was checked out keeps the worktree once there is work in 
     await change();
     expect(await look()).toEqual([false, ["submodule at sub"]]);
     await undo();
-    expect(await look()).toEqual([true, []]);
   }
+  expect(await look()).toEqual([true, []]);
   const commit = await commitFile(join(worktree.path, "sub"), "committed.txt");
   expect((await repos.inspect(worktree, never)).kept).toEqual(["submodule at sub"]);
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "ls-tree", "HEAD", "sub")).toContain(`160000 commit ${commit}`);
 });
 
-test("a commit that only another ref of the worktree names is saved", async () => {
+test("directories whose names git refuses are named", async () => {
   const { repos, worktree } = await makeWorktree();
-  const commit = await commitFile(worktree.path, "kept.txt");
-  await asAgent(worktree.path, "update-ref", "refs/worktree/keep", "HEAD");
-  await asAgent(worktree.path, "reset", "--quiet", "--hard", "HEAD~1");
-  expect(await repos.isPushed(worktree, never)).toBe(false);
-  const ref = await salvagedRef(repos, worktree, "one", never);
-  expect(await plainGit(worktree.cacheDir, "rev-list", String(ref))).toContain(commit);
-});
-
-test.each([".GIT", "git~1"])("a directory called %j, which git refuses, is named", async (name) => {
-  const { repos, worktree } = await makeWorktree();
-  await write(worktree.path, { [`${name}/work.txt`]: "work\n", "other.txt": "1\n" });
-  expect((await repos.inspect(worktree, never)).kept).toEqual([`git does not take ${name}`]);
+  await write(worktree.path, { ".GIT/work.txt": "1\n", "git~1/work.txt": "1\n", "other.txt": "1\n" });
+  const refused = ["git does not take .GIT", "git does not take git~1"];
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const { ref, kept } = await repos.salvage(worktree, "one", never);
-  expect(kept).toEqual([`git does not take ${name}`]);
+  expect(kept.toSorted()).toEqual(refused);
   expect(await plainGit(worktree.cacheDir, "show", `${ref}:other.txt`)).toBe("1");
 });
 
@@ -191,19 +159,4 @@ test("files below the path limit are named", async () => {
   const { kept } = await repos.salvage(worktree, "one", never);
   expect(kept).toEqual([expect.stringMatching(/^git does not take d{200}/)]);
   await repos.removeWorktree(worktree, never);
-});
-
-test("nothing of a repository inside the worktree is run or followed", async () => {
-  const { repos, worktree, root } = await makeWorktree();
-  const nested = join(worktree.path, "nested");
-  await makeRepository(nested);
-  await write(root, { "secret/file.txt": "secret\n" });
-  await writeFile(join(root, "trap"), `#!/bin/sh\ntouch ${root}/sprung\n`, { mode: 0o755 });
-  await asAgent(nested, "config", "core.fsmonitor", join(root, "trap"));
-  await asAgent(nested, "config", "core.worktree", join(root, "secret"));
-  await symlink(join(root, "secret"), join(nested, ".git/link"));
-  await repos.isPushed(worktree, never);
-  await repos.commitAll(worktree, "work", never);
-  await repos.salvage(worktree, "one", never);
-  expect(existsSync(join(root, "sprung"))).toBe(false);
 });

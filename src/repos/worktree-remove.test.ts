@@ -4,7 +4,8 @@ import { mkdir, readdir, rename, rm, symlink, writeFile, readFile } from "node:f
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { addTo, makeWorktree, never, plainGit, read, write, salvagedRef } from "./repos.fixture.ts";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 
@@ -106,17 +107,16 @@ test("only what has an owner file is removed, and no link is followed", async ()
   expect(await read(precious, "file.txt")).toBe("x");
 });
 
-test.for<[string, (path: string, marker: string, precious: string) => Promise<unknown>, RegExp]>([
-  ["a directory", (path) => write(path, { "mine.txt": "x" }), /exists and is not the service's/],
-  ["a file", (path) => writeFile(path, "mine"), /exists and is not the service's/],
-  ["a link", (path, _, precious) => symlink(precious, path), /exists and is not the service's/],
+test.for<[string, (path: string, marker: string, precious: string) => Promise<unknown>]>([
+  ["a directory", (path) => write(path, { "mine.txt": "x" })],
+  ["a file", (path) => writeFile(path, "mine")],
+  ["a link", (path, _, precious) => symlink(precious, path)],
   [
     "an owner file of a newer version, with its directory",
     async (path, marker) => {
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, '{"version": 3, "ready": true, "worktree": {"worktreeId": "two"}}');
     },
-    /exists and is not the service's/,
   ],
   [
     "the owner file of another worktree",
@@ -124,26 +124,23 @@ test.for<[string, (path: string, marker: string, precious: string) => Promise<un
       await write(path, { "mine.txt": "x" });
       await writeFile(marker, await read(marker.replace("two.json", "one.json")));
     },
-    /exists and is not the service's/,
   ],
-])(
-  "%s with the name of an id that is not the service's is neither removed nor reused",
-  async ([, put, refusal]) => {
-    const { repos, repo, worktree, settings, root } = await makeWorktree();
-    const precious = join(root, "precious");
-    await write(precious, { "file.txt": "x" });
-    const path = join(settings.worktreeRoot, "two");
-    await put(path, join(settings.worktreeRoot, ".owned/two.json"), precious);
-    const before = await plainGit(root, "hash-object", "--no-filters", ...(await allFiles(root)));
-    const foreign = { ...worktree, worktreeId: "two", path, gitDir: join(path, ".git") };
-    await repos.removeWorktree(foreign, never);
-    await expect(addTo(repos, repo, "two")).rejects.toThrow(refusal);
-    await expect(addTo(repos, null, "two")).rejects.toThrow(refusal);
-    expect(await repos.readWorktree("two")).toBeNull();
-    expect(await repos.findWorktree("two")).toBeNull();
-    expect(await plainGit(root, "hash-object", "--no-filters", ...(await allFiles(root)))).toBe(before);
-  },
-);
+])("%s with the name of an id that is not the service's is neither removed nor reused", async ([, put]) => {
+  const refusal = /exists and is not the service's/;
+  const { repos, repo, worktree, settings, root } = await makeWorktree();
+  const precious = join(root, "precious");
+  await write(precious, { "file.txt": "x" });
+  const path = join(settings.worktreeRoot, "two");
+  await put(path, join(settings.worktreeRoot, ".owned/two.json"), precious);
+  const before = await plainGit(root, "hash-object", "--no-filters", ...(await allFiles(root)));
+  const foreign = { ...worktree, worktreeId: "two", path, gitDir: join(path, ".git") };
+  await repos.removeWorktree(foreign, never);
+  await expect(addTo(repos, repo, "two")).rejects.toThrow(refusal);
+  await expect(addTo(repos, null, "two")).rejects.toThrow(refusal);
+  expect(await repos.readWorktree("two")).toBeNull();
+  expect(await repos.findWorktree("two")).toBeNull();
+  expect(await plainGit(root, "hash-object", "--no-filters", ...(await allFiles(root)))).toBe(before);
+});
 
 test("a tree deeper than the path limit is removed completely", async () => {
   const { repos, worktree } = await makeWorktree();

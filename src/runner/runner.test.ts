@@ -4,9 +4,12 @@ import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
 
-test("where the job works is on record when its agent is, though earlier progress was lost", async () => {
+test("where the job works is on record when its agent is, though earlier progress was lost; why no pull request was opened is a warning", async () => {
   const job = await claimJob("scenario: work");
-  await job.execute({ note: () => undefined });
+  const { kind, patch } = await job.execute({ note: () => undefined });
+  expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+  const warning = await until(async () => (await job.stored()).warnings.at(-1));
+  expect(warning).toMatch(/^The branch service\/\w+ was pushed, but no pull request was opened: /);
   expect(await job.stored()).toMatchObject({
     process: expect.anything(),
     worktree_id: job.record.id,
@@ -24,14 +27,6 @@ test("a job that is stopped before its agent got the prompt waits again", async 
     },
   });
   expect(outcome).toMatchObject({ kind: "requeue", patch: { pid: null, process: null } });
-});
-
-test("why no pull request was opened is a warning, and a job that succeeded has no error", async () => {
-  const job = await claimJob("scenario: work");
-  const { kind, patch } = await job.execute();
-  expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
-  const warning = await until(async () => (await job.stored()).warnings.at(-1));
-  expect(warning).toMatch(/^The branch service\/\w+ was pushed, but no pull request was opened: /);
 });
 
 test("the work of a lost job that is not tried again is saved, though its profile asks for another try", async () => {

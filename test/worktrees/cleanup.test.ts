@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, symlink, utimes, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { asks } from "../asks.ts";
+import { cachedCloneOf } from "../cached-clone.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -12,11 +13,18 @@ import { codeOf, slowGit, worktreeAsks } from "./worktree-world.ts";
 
 let service: Service;
 let remote: Awaited<ReturnType<typeof makeRemote>>;
+let cache: string;
 
 beforeAll(async () => {
   service = await startService();
   remote = await makeRemote();
+  const { path, worktree_id } = await worktreeAsks(service).prepare(remote.path);
+  cache = await cachedCloneOf(path);
+  await clean({ paths: worktree_id });
 });
+
+/** Runs git in the cached clone of the remote. */
+const inCache = async (...args: string[]): Promise<string> => git(cache, ...args);
 
 const clean = async (input: Parameters<Service["client"]["cleanup_worktrees"]>[0]) =>
   service.client.cleanup_worktrees(input);
@@ -72,31 +80,9 @@ test("a dry run reports what would be removed and removes nothing", async () => 
   expect(existsSync(join(path, "work.txt"))).toBe(true);
 });
 
-test("only those that are older than asked are removed by age", async () => {
-  const home = await temporaryDirectory();
-  const first = await startService({ home });
-  const [old, young] = [
-    await worktreeAsks(first).prepare(remote.path),
-    await worktreeAsks(first).prepare(remote.path),
-  ];
-  await first.stop();
-  const file = join(home, ".service", "jobs", "worktrees", `${old.worktree_id}.json`);
-  const record = JSON.parse(await readFile(file, "utf8")) as object;
-  const yesterday = new Date(Date.now() - 25 * 3_600_000).toISOString();
-  await writeFile(file, JSON.stringify({ ...record, created_at: yesterday }));
-  const again = await startService({ home });
-  expect((await worktreeAsks(again).get(old.worktree_id)).age_hours).toBeCloseTo(25, 1);
-  const { removed, results } = await again.client.cleanup_worktrees({ max_age_hours: 24 });
-  expect({ removed, ids: results.map(({ worktree_id }) => worktree_id) }).toEqual({
-    removed: 1,
-    ids: [old.worktree_id],
-  });
-  expect([existsSync(old.path), existsSync(young.path)]).toEqual([false, true]);
-});
-
 describe("work that is not pushed", () => {
   test("keeps its worktree; with force it is saved first", async () => {
-    const { prepare, inCache, get } = worktreeAsks(service);
+    const { prepare, get } = worktreeAsks(service);
     const { path, worktree_id, branch } = await prepare(remote.path);
     await writeFile(join(path, "work.txt"), "not committed\n");
     const refused = await clean({ paths: path });
@@ -109,19 +95,14 @@ describe("work that is not pushed", () => {
     const ref = `refs/service/salvage/${worktree_id}`;
     expect({ removed, ref: results[0]?.salvage_ref }).toEqual({ removed: 1, ref });
     expect(await inCache("show", `${ref}:work.txt`, `${ref}:more.txt`)).toBe("not committed\nstaged");
-    expect(
-      await inCache("log", "--format=%s", `main..${branch}`).catch(() =>
-        inCache("log", "--format=%s", "-1", branch),
-      ),
-    ).toContain("Local");
+    expect(await inCache("log", "--format=%s", "-1", branch)).toContain("Local");
     expect(await get(worktree_id)).toMatchObject({ status: "removed", salvage_ref: ref });
     expect(existsSync(path)).toBe(false);
   });
 
   test("of a job is named in the job", async () => {
-    const { inCache } = worktreeAsks(service);
     const ask = asks(service);
-    const job = await ask.run({ task: "x", repo_url: remote.path });
+    const job = await ask.run({ task: "scenario: noop", repo_url: remote.path });
     await writeFile(join(String(job.worktree_path), "later.txt"), "by hand\n");
     const { results } = await clean({ paths: job.id, force: true });
     const ref = `refs/service/salvage/${job.id}`;
@@ -133,7 +114,7 @@ describe("work that is not pushed", () => {
 
 describe("a worktree that is in use", () => {
   test("is left in place; with force its job is cancelled, its work saved, its agent ended", async () => {
-    const { prepare, inCache } = worktreeAsks(service);
+    const { prepare } = worktreeAsks(service);
     const ask = asks(service);
     const { path, worktree_id } = await prepare(remote.path);
     const task = 'scenario: paced {"steps": 200, "ms": 50}';
@@ -170,31 +151,14 @@ describe("a worktree that is in use", () => {
     expect(refused.results).toMatchObject([{ success: false }]);
     await service.client.cancel_job({ job_id: job.id });
   });
-
-  test("because it is being prepared is left; with force the preparation is stopped", async () => {
-    const home = await temporaryDirectory();
-    const { path, hold } = await slowGit(home);
-    await writeFile(hold, "");
-    const slow = await startService({ home, env: { PATH: path } });
-    const asked = codeOf(slow.client.prepare_worktree({ repo_url: remote.path }));
-    const { worktree_id } = await until(async () => (await worktreeAsks(slow).list())[0], {
-      what: "the list",
-    });
-    const refused = await slow.client.cleanup_worktrees({ paths: worktree_id });
-    expect(refused.results[0]?.error).toContain("being prepared");
-    const { removed } = await slow.client.cleanup_worktrees({ paths: worktree_id, force: true });
-    expect(removed).toBe(1);
-    expect(await asked).toBe("worktree_failed");
-    expect((await worktreeAsks(slow).get(worktree_id)).status).toBe("removed");
-  });
 });
 
 test("of several cleanups at the same time each worktree is removed by one", async () => {
   const { prepare } = worktreeAsks(service);
-  const worktrees = await Promise.all(Array.from({ length: 5 }, () => prepare(remote.path)));
+  const worktrees = await Promise.all(Array.from({ length: 3 }, () => prepare(remote.path)));
   const paths = worktrees.map(({ path }) => path).join(",");
-  const answers = await Promise.all(Array.from({ length: 4 }, () => clean({ paths })));
-  expect(answers.map(({ removed }) => removed).reduce((a, b) => a + b)).toBe(5);
+  const answers = await Promise.all(Array.from({ length: 3 }, () => clean({ paths })));
+  expect(answers.map(({ removed }) => removed).reduce((a, b) => a + b)).toBe(3);
   expect(worktrees.filter(({ path }) => existsSync(path))).toEqual([]);
 });
 
@@ -202,7 +166,7 @@ test("a job that is submitted while its worktree is removed runs in it or is ref
   const { prepare } = worktreeAsks(service);
   const ask = asks(service);
   const seen: string[] = [];
-  for (let round = 0; round < 8; round += 1) {
+  for (let round = 0; round < 3; round += 1) {
     const { path, worktree_id } = await prepare(remote.path);
     const [cleanup, submitted] = await Promise.all([
       clean({ paths: path }),
@@ -266,35 +230,126 @@ test("one whose owner file is spoilt is left in place, and with force forgotten:
 });
 
 test("one whose work cannot be saved stays as it was, and jobs can continue in it", async () => {
-  const alone = await startService();
-  const { prepare, get, inCache } = worktreeAsks(alone);
-  const { path, worktree_id } = await prepare(remote.path);
+  const { prepare, get } = worktreeAsks(service);
+  const { path, worktree_id } = await prepare((await makeRemote()).path);
   await writeFile(join(path, "work.txt"), "not committed\n");
-  const inTheWay = "refs/service/salvage";
-  await inCache("update-ref", inTheWay, "HEAD").catch(() =>
-    inCache("update-ref", inTheWay, "refs/remotes/origin/main"),
-  );
-  const { removed, results } = await alone.client.cleanup_worktrees({ paths: path, force: true });
+  await git(await cachedCloneOf(path), "update-ref", "refs/service/salvage", "refs/remotes/origin/main");
+  const { removed, results } = await clean({ paths: path, force: true });
   expect(removed).toBe(0);
   expect(results[0]?.error).toContain("could not be removed");
   expect(existsSync(join(path, "work.txt"))).toBe(true);
   expect(await get(worktree_id)).toMatchObject({ status: "ready", error: null });
-  const job = await asks(alone).run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
+  const job = await asks(service).run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
   expect(job.status).toBe("succeeded");
 });
 
-test("a prepared worktree goes by itself when nobody has used it for its time, its work saved", async () => {
-  const home = await temporaryDirectory();
-  const first = await startService({ home });
-  const { path, worktree_id } = await worktreeAsks(first).prepare(remote.path);
+test("one that holds what git cannot save is kept and says why; only a second force removes it", async () => {
+  const { prepare, get } = worktreeAsks(service);
+  const { path, worktree_id } = await prepare(remote.path);
+  await mkdir(join(path, "vendor/x"), { recursive: true });
+  await git(join(path, "vendor/x"), "init", "--quiet");
   await writeFile(join(path, "work.txt"), "not committed\n");
-  await first.stop();
-  const file = join(home, ".service", "jobs", "worktrees", `${worktree_id}.json`);
-  const record = JSON.parse(await readFile(file, "utf8")) as object;
-  await writeFile(file, JSON.stringify({ ...record, used_at: new Date(Date.now() - 120_000).toISOString() }));
-  const again = await startService({ home, env: { SERVICE_PREPARED_WORKTREE_TTL: "60" } });
-  const removed = await worktreeAsks(again).when(worktree_id, "removed");
-  expect(removed.salvage_ref).toBe(`refs/service/salvage/${worktree_id}`);
+  const first = await clean({ paths: worktree_id, force: true });
+  expect(first).toMatchObject({ removed: 0, results: [{ success: false }] });
+  expect(first.results[0]?.error).toContain("nested repository at vendor/x");
+  expect((await get(worktree_id)).warnings).toContain("kept: nested repository at vendor/x");
+  const { repositories } = await service.client.get_disk_usage({});
+  expect(repositories.flatMap(({ kept }) => kept)).toContain(`${worktree_id}: nested repository at vendor/x`);
+  const refused = await clean({ paths: worktree_id });
+  expect(refused.results[0]?.error).toContain("nested repository at vendor/x");
+  // What came since is not lost without a word.
+  await mkdir(join(path, "other"));
+  await git(join(path, "other"), "init", "--quiet");
+  expect((await clean({ paths: worktree_id, force: true })).results[0]?.error).toContain(
+    "nested repository at other",
+  );
+  expect(existsSync(path)).toBe(true);
+  const forced = await clean({ paths: worktree_id, force: true });
+  expect(forced).toMatchObject({ removed: 1, results: [{ success: true }] });
+  expect(forced.results[0]?.error).toMatch(/^Lost with it: .*vendor\/x/);
   expect(existsSync(path)).toBe(false);
-  expect(await worktreeAsks(again).inCache("show", `${removed.salvage_ref}:work.txt`)).toBe("not committed");
+  expect(await inCache("show", `refs/service/salvage/${worktree_id}:work.txt`)).toBe("not committed");
+});
+
+test("only a force that was refused counts as told, for what it named; a dry run names what would go", async () => {
+  const { prepare, get } = worktreeAsks(service);
+  const ask = asks(service);
+  const { path, worktree_id } = await prepare(remote.path);
+  const [dry, force] = [{ dry_run: true }, { force: true }];
+  const named = async (how: Parameters<typeof clean>[0]) => {
+    const { removed, results } = await clean({ paths: worktree_id, ...how });
+    return { removed, error: results[0]?.error ?? null };
+  };
+  const left = { removed: 0, error: expect.stringContaining("nested repository at vendor/x") as string };
+  await mkdir(join(path, "vendor/x"), { recursive: true });
+  await git(join(path, "vendor/x"), "init", "--quiet");
+  // Nobody has looked at it yet, and then an agent is at work in it.
+  expect(await named({ ...dry, ...force })).toEqual(left);
+  const job = await ask.speaking((await ask.submit({ task: 'scenario: hang {"after": 1}', worktree_id })).id);
+  expect(await named({ ...dry, ...force })).toEqual(left);
+  await service.client.cancel_job({ job_id: job.id });
+  await ask.when(job.id, ({ ended_at }) => ended_at !== null, "to end");
+  await ask.run({ task: "scenario: noop", worktree_id });
+  expect((await get(worktree_id)).warnings).toContain("kept: nested repository at vendor/x");
+  for (const how of [{}, dry, { ...dry, ...force }, force]) expect(await named(how)).toEqual(left);
+  expect(await named({ ...dry, ...force })).toEqual({
+    removed: 1,
+    error: "Would be lost with it: nested repository at vendor/x",
+  });
+  expect(await named(dry)).toEqual(left);
+  expect(existsSync(path)).toBe(true);
+  expect(await named(force)).toEqual({
+    removed: 1,
+    error: "Lost with it: nested repository at vendor/x",
+  });
+});
+
+test("after a restart: what is older than asked is removed by age, what nobody has used for its time by itself, its work saved; one in preparation is left, with force stopped", async () => {
+  const { prepare } = worktreeAsks(service);
+  const [old, young, unused] = [
+    await prepare(remote.path),
+    await prepare(remote.path),
+    await prepare(remote.path),
+  ];
+  await writeFile(join(unused.path, "work.txt"), "not committed\n");
+  await service.stop();
+  const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).toISOString();
+  const change = async (id: string, over: object): Promise<void> => {
+    const file = join(service.home, ".service", "jobs", "worktrees", `${id}.json`);
+    const record = JSON.parse(await readFile(file, "utf8")) as object;
+    await writeFile(file, JSON.stringify({ ...record, ...over }));
+  };
+  await change(old.worktree_id, { created_at: ago(25 * 3600) });
+  await change(unused.worktree_id, { used_at: ago(7200) });
+  const { path, hold } = await slowGit(service.home);
+  const env = { PATH: path, SERVICE_PREPARED_WORKTREE_TTL: "3600" };
+  const again = await startService({ home: service.home, env });
+  const { get, list, when } = worktreeAsks(again);
+  const { cleanup_worktrees, prepare_worktree } = again.client;
+
+  const gone = await when(unused.worktree_id, "removed");
+  expect(gone.salvage_ref).toBe(`refs/service/salvage/${unused.worktree_id}`);
+  expect(existsSync(unused.path)).toBe(false);
+  expect(await inCache("show", `${gone.salvage_ref}:work.txt`)).toBe("not committed");
+
+  expect((await get(old.worktree_id)).age_hours).toBeCloseTo(25, 1);
+  const aged = await cleanup_worktrees({ max_age_hours: 24 });
+  expect(aged.results.filter(({ success }) => success).map(({ worktree_id }) => worktree_id)).toEqual([
+    old.worktree_id,
+  ]);
+  expect(aged.removed).toBe(1);
+  expect([existsSync(old.path), existsSync(young.path)]).toEqual([false, true]);
+
+  await writeFile(hold, "");
+  const asked = codeOf(prepare_worktree({ repo_url: remote.path }));
+  const { worktree_id } = await until(
+    async () => (await list()).find(({ status }) => status === "preparing"),
+    { what: "the list" },
+  );
+  const refused = await cleanup_worktrees({ paths: worktree_id });
+  expect(refused.results[0]?.error).toContain("being prepared");
+  const { removed } = await cleanup_worktrees({ paths: worktree_id, force: true });
+  expect(removed).toBe(1);
+  expect(await asked).toBe("worktree_failed");
+  expect((await get(worktree_id)).status).toBe("removed");
 });

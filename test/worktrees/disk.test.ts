@@ -1,17 +1,22 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { asks } from "../asks.ts";
 import { makeRemote } from "../remote.ts";
-import { startService } from "../service.ts";
+import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { createDisks } from "../../src/worktrees/disk.ts";
 import { codeOf, notedGit, worktreeAsks } from "./worktree-world.ts";
 
-test("the room of each repository is reported, cached clone and worktrees apart, largest first", async () => {
-  const service = await startService({ env: { SERVICE_WORKTREE_SIZE_EXCLUDE: "node_modules" } });
+type Usage = Awaited<ReturnType<Service["client"]["get_disk_usage"]>>;
+
+test("the room of each repository is reported, cached clone and worktrees apart, largest first, without git, and concurrent callers share a measurement", async () => {
+  const home = await temporaryDirectory();
+  const { path, journal } = await notedGit(home);
+  const env = { SERVICE_WORKTREE_SIZE_EXCLUDE: "node_modules", PATH: path };
+  const service = await startService({ home, env });
   const [small, large] = [await makeRemote(), await makeRemote({ "data.bin": "x".repeat(3_000_000) })];
   const { prepare } = worktreeAsks(service);
   const worktree = await prepare(small.path);
@@ -19,8 +24,12 @@ test("the room of each repository is reported, cached clone and worktrees apart,
   await writeFile(join(worktree.path, "node_modules", "big.bin"), "x".repeat(9_000_000));
   await prepare(large.path);
   await prepare(large.path);
-  const scratch = await asks(service).run({ task: "x" });
-  const usage = await service.client.get_disk_usage();
+  const scratch = await asks(service).run({ task: "scenario: noop" });
+  const started = async () => (await readFile(journal, "utf8")).split("\n");
+  const before = await started();
+  const measured = () => service.client.get_disk_usage();
+  const [usage] = (await Promise.all(Array.from({ length: 50 }, measured))) as [Usage];
+  expect((await started()).slice(before.length - 1).filter(Boolean)).toEqual([]);
   expect(usage.repositories).toMatchObject([
     { repo_url: large.path, worktrees: 2 },
     { repo_url: small.path, worktrees: 1 },
@@ -36,6 +45,19 @@ test("the room of each repository is reported, cached clone and worktrees apart,
     expect(free_bytes).toBeGreaterThan(0);
     expect(total_bytes).toBeGreaterThan(Number(free_bytes));
   }
+  // What was measured is told until it is measured anew.
+  const room = async () => (await measured()).repositories[0];
+  await writeFile(join(home, "service-repos", String(first?.repo_key), "more.bin"), "x".repeat(100_000));
+  expect(await room()).toEqual(first);
+  await until(async () => Number((await room())?.cache_bytes) > Number(first?.cache_bytes));
+
+  // A disk that takes no more data makes the service unready, although a file can still be made.
+  execFileSync("prlimit", ["--pid", String(service.pid), "--fsize=16384"]);
+  const ready = await until(async () => {
+    const answer = await fetch(`${service.url}/ready`);
+    return answer.status === 503 ? answer.text() : null;
+  });
+  expect(ready).toContain(join(service.home, ".service", "jobs"));
 });
 
 test("below the floor of free room new work is refused with 503, and all else continues", async () => {
@@ -68,16 +90,6 @@ test("below the floor of free room new work is refused with 503, and all else co
   expect(metrics).toMatch(/^svc_disk_free_bytes\{purpose="jobs"\} \d+/m);
 });
 
-test("a disk that takes no more data makes the service unready, although a file can still be made", async () => {
-  const service = await startService();
-  execFileSync("prlimit", ["--pid", String(service.pid), "--fsize=16384"]);
-  const ready = await until(async () => {
-    const answer = await fetch(`${service.url}/ready`);
-    return answer.status === 503 ? answer.text() : null;
-  });
-  expect(ready).toContain(join(service.home, ".service", "jobs"));
-});
-
 test("without a floor of free room jobs are taken on a disk that has none, and the service is not ready", async () => {
   // It has no room, and says so.
   const places = { reposRoot: "/proc", worktreeRoot: "/proc", jobsDir: "/proc", minFreeDiskBytes: 0 };
@@ -87,21 +99,4 @@ test("without a floor of free room jobs are taken on a disk that has none, and t
     code: "disk_full",
     message: expect.stringContaining("The disk of /proc is full") as string,
   });
-});
-
-test("disk usage starts no git, and concurrent callers share a measurement", async () => {
-  const home = await temporaryDirectory();
-  const { path, journal } = await notedGit(home);
-  const service = await startService({ home, env: { PATH: path } });
-  const remote = await makeRemote();
-  await asks(service).run({ task: "x", repo_url: remote.path });
-  const started = async () => (await readFile(journal, "utf8")).split("\n");
-  const before = await started();
-  const room = async () => (await service.client.get_disk_usage()).repositories[0];
-  const [first] = await Promise.all(Array.from({ length: 50 }, room));
-  expect((await started()).slice(before.length - 1).filter(Boolean)).toEqual([]);
-  const [clone] = (await readdir(join(home, "service-repos"))).filter((name) => /^[0-9a-f]{12}$/.test(name));
-  await writeFile(join(home, "service-repos", String(clone), "more.bin"), "x".repeat(100_000));
-  expect(await room()).toEqual(first);
-  await until(async () => Number((await room())?.cache_bytes) > Number(first?.cache_bytes));
 });

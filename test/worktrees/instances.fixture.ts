@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { makeRepos, makeRemote, type TestRepos } from "../../src/repos/repos.fixture.ts";
+import { makeRepos, makeWorktree, type TestRepos } from "../../src/repos/repos.fixture.ts";
 import { endPatch } from "../../src/jobs/settle.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { openFilesJobStore } from "../open-stores.ts";
@@ -13,7 +13,6 @@ import type { WorktreeStore } from "../../src/store/worktree-store.ts";
 import type { Dependencies } from "../../src/worktrees/dependencies.ts";
 import { createWorktrees, type Worktrees } from "../../src/worktrees/worktrees.ts";
 import { sampleRecord } from "../ports/job-record-sample.ts";
-import { temporaryDirectory } from "../temporary.ts";
 
 const log = createLog("silent", (text) => text);
 
@@ -21,8 +20,7 @@ const context = { signal: new AbortController().signal, principal: null } as nev
 
 /** Instances with a disk each, one file system with the cached clones, one store. Their jobs run nowhere: tests say what became of them. */
 export const makeCluster = async () => {
-  const root = await temporaryDirectory();
-  const remote = await makeRemote();
+  const { root, remote, repo } = await makeWorktree();
   const jobs = await openFilesJobStore(join(root, "jobs"), log);
   const now = (): Date => new Date();
   const directory = join(root, "records");
@@ -81,7 +79,7 @@ export const makeCluster = async () => {
   };
 
   return {
-    root,
+    repo,
     remote,
     jobs,
     records,
@@ -97,7 +95,6 @@ export const makeCluster = async () => {
     /** A job with a worktree of its own that an instance has run; `over` says how it stands. */
     ran: async ({ repos, podName }: Started, over: Partial<JobRecord> = {}): Promise<JobRecord> => {
       const queued = await store({});
-      const repo = await repos.fetch({ url: remote.url, jobId: queued.id, signal });
       const worktree = await repos.addWorktree({
         repo,
         worktreeId: queued.id,
@@ -127,5 +124,4 @@ export const makeCluster = async () => {
 
 const signal = new AbortController().signal;
 
-export type Cluster = Awaited<ReturnType<typeof makeCluster>>;
 export type Started = TestRepos & { podName: string; deps: Dependencies; worktrees: Worktrees };

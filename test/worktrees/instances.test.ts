@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
-import { readdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { spawn } from "node:child_process";
 import { expect, test } from "vitest";
 import { ServiceError } from "../../src/contract/errors.ts";
-import { plainGit } from "../../src/repos/repos.fixture.ts";
+import { plainGit } from "../../src/repos/plain-git.fixture.ts";
 import { until } from "../until.ts";
-import { makeCluster, type Cluster, type Started } from "./instances.fixture.ts";
+import { makeCluster, type Started } from "./instances.fixture.ts";
 
 const signal = new AbortController().signal;
 
@@ -15,17 +15,12 @@ const two = async () => {
   return { cluster, a: await cluster.start("pod-a"), b: await cluster.start("pod-b") };
 };
 
-const clone = async ({ root }: Cluster): Promise<string> => {
-  const [key = ""] = await readdir(join(root, "repos"));
-  return join(root, "repos", key, "repo.git");
-};
-
 const clean = ({ worktrees }: Started, paths: string, over: { force?: boolean; dry_run?: boolean } = {}) =>
   worktrees.cleanup({ paths, max_age_hours: 0, force: false, dry_run: false, ...over }, {});
 
 const ids = async ({ repos }: Started): Promise<string[]> => repos.listWorktreeIds();
 
-test("a worktree that another instance has prepared is reported from its record and its jobs", async () => {
+test("a worktree of another instance is reported from its record and its jobs, and removed by that one only; one of a lost instance takes no job", async () => {
   const { cluster, a, b } = await two();
   const made = await cluster.prepare(a);
   const seen = await b.worktrees.get(made.worktree_id);
@@ -44,25 +39,31 @@ test("a worktree that another instance has prepared is reported from its record 
   expect(job.bound_to).toBe("pod-a");
   expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "in_use", job_id: job.id });
   expect((await b.worktrees.usage()).map(({ worktrees }) => worktrees)).toEqual([0]);
-  await cluster.records.update(made.worktree_id, ["ready"], { status: "failed", error: "no room" });
-  expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "failed", error: "no room" });
-});
+  await b.deps.endJob(job.id, "test", signal);
 
-test("one whose instance is lost says so, and takes no job", async () => {
-  const { cluster, a, b } = await two();
-  const { worktree_id: id } = await cluster.prepare(a);
-  const job = await cluster.ran(a);
+  const { id: ofJob } = await cluster.ran(a);
+  const both = `${made.worktree_id},${ofJob}`;
+  for (const force of [false, true]) {
+    const { removed, results } = await clean(b, both, { force });
+    expect(removed).toBe(0);
+    for (const { error } of results) expect(error).toContain("on the disk of the instance pod-a; ask that");
+  }
   cluster.dead.add("pod-a");
-  for (const each of [id, job.id]) {
-    expect(await b.worktrees.get(each)).toMatchObject({
-      status: "ready",
-      error: "Its instance pod-a does not answer",
-    });
+  for (const each of [made.worktree_id, ofJob]) {
+    const lost = { status: "ready", error: "Its instance pod-a does not answer" };
+    expect(await b.worktrees.get(each)).toMatchObject(lost);
     await expect(cluster.submit(b, each)).rejects.toMatchObject({
       code: "worktree_not_ready",
       message: expect.stringContaining("its instance pod-a does not answer") as string,
     });
   }
+  cluster.dead.delete("pod-a");
+  expect((await clean(a, both)).removed).toBe(2);
+
+  const failed = { status: "failed", error: "no room" } as const;
+  const { worktree_id } = await cluster.prepare(a);
+  await cluster.records.update(worktree_id, ["ready"], failed);
+  expect(await b.worktrees.get(worktree_id)).toMatchObject(failed);
 });
 
 test("the worktree of a job is found from every instance as long as it stands", async () => {
@@ -88,18 +89,6 @@ test("the worktree of a job is found from every instance as long as it stands", 
   await expect(cluster.submit(b, job.id)).rejects.toMatchObject({ code: "worktree_not_found" });
 });
 
-test("only the instance that has a worktree removes it", async () => {
-  const { cluster, a, b } = await two();
-  const { worktree_id: id } = await cluster.prepare(a);
-  const job = await cluster.ran(a);
-  for (const force of [false, true]) {
-    const { removed, results } = await clean(b, `${id},${job.id}`, { force });
-    expect(removed).toBe(0);
-    for (const { error } of results) expect(error).toContain("on the disk of the instance pod-a; ask that");
-  }
-  expect((await clean(a, `${id},${job.id}`)).removed).toBe(2);
-});
-
 test("one whose instance is lost is forgotten by force, and removed by that instance when it is back, its work saved", async () => {
   const { cluster, a, b } = await two();
   const { worktree_id: id, path } = await cluster.prepare(a);
@@ -120,7 +109,7 @@ test("one whose instance is lost is forgotten by force, and removed by that inst
   cluster.dead.delete("pod-a");
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
-  expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${id}:work.txt`)).toBe(
+  expect(await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${id}:work.txt`)).toBe(
     "not committed",
   );
 });
@@ -130,9 +119,8 @@ const takenOver = async () => {
   const { cluster, a, b } = await two();
   const job = await cluster.ran(a, { status: "running", ended_at: null });
   await writeFile(join(String(job.worktree_path), "lost.txt"), "from a\n");
-  const repo = await b.repos.fetch({ url: cluster.remote.url, jobId: job.id, signal });
   const onB = await b.repos.addWorktree({
-    repo,
+    repo: cluster.repo,
     worktreeId: job.id,
     jobId: job.id,
     branch: String(job.branch),
@@ -144,14 +132,14 @@ const takenOver = async () => {
   return { cluster, a, b, job, onB };
 };
 
-test("what a lost instance still has of a job that another has taken over is saved and removed; the other's stays", async () => {
-  const { cluster, a, job, onB } = await takenOver();
+test("what a lost instance still has of a job that another has taken over is saved and removed; the other's stays until the job has ended", async () => {
+  const { cluster, a, b, job, onB } = await takenOver();
   await writeFile(join(onB.path, "b.txt"), "from b\n");
   expect(await a.worktrees.get(job.id)).toMatchObject({ pod_name: "pod-b", path: onB.path });
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
   expect(existsSync(String(job.worktree_path))).toBe(false);
-  const saved = await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
+  const saved = await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
   expect(saved).toBe("from a");
   expect((await cluster.jobs.get(job.id))?.warnings).toEqual([
     expect.stringContaining(`refs/service/salvage/${job.id}-pod-a`),
@@ -159,11 +147,6 @@ test("what a lost instance still has of a job that another has taken over is sav
   expect(await plainGit(onB.path, "status", "--short", "--branch")).toBe(
     `## ${String(job.branch)}\n?? b.txt`,
   );
-});
-
-test("the instance that has taken a job over manages its worktree like any other", async () => {
-  const { a, b, cluster, job } = await takenOver();
-  await a.worktrees.applyRetention(signal);
   await b.worktrees.applyRetention(signal);
   expect(await ids(b)).toEqual([job.id]);
   const ended = await cluster.jobs.update(
@@ -210,9 +193,7 @@ test("a removal that a crash cut short after it was announced is brought to its 
   await cluster.jobs.update(job.id, { status: ["succeeded"] }, at);
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
-  expect(await plainGit(await clone(cluster), "show", `refs/service/salvage/${job.id}:late.txt`)).toBe(
-    "late",
-  );
+  expect(await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${job.id}:late.txt`)).toBe("late");
 });
 
 test("a worktree whose removal was announced is no less an orphan for a later job that failed before its checkout", async () => {

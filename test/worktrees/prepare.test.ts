@@ -59,11 +59,12 @@ test("base_ref left out is the default branch of a repository without main, and 
   });
 });
 
-test("jobs that name it run in it, one after another, and each finds the work of the one before", async () => {
+test("jobs that name it run in it, one after another, and each finds the work of the one before; one that may only read leaves it", async () => {
   const { prepare, get } = worktreeAsks(service);
   const ask = asks(service);
   const worktree = await prepare(remote.path);
-  const { worktree_id } = worktree;
+  const { worktree_id, path } = worktree;
+  const files = () => git(path, "ls-files");
   const first = await ask.submit({ task: 'scenario: work {"file": "one.txt", "ms": 300}', worktree_id });
   const second = await ask.submit({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
   await ask.when(first.id, ({ status }) => status === "running", "to run");
@@ -73,34 +74,50 @@ test("jobs that name it run in it, one after another, and each finds the work of
     expect(job).toMatchObject({
       status: "succeeded",
       worktree_id,
-      worktree_path: worktree.path,
+      worktree_path: path,
       branch: worktree.branch,
       repo_url: remote.path,
       base_ref: "main",
     });
   }
   expect(String(two.started_at) >= String(one.ended_at)).toBe(true);
-  expect(await git(worktree.path, "ls-files")).toBe("README.md\none.txt\ntwo.txt");
+  expect(await files()).toBe("README.md\none.txt\ntwo.txt");
+
+  // Whether all is pushed is reported again as soon as a job has ended.
   expect(await get(worktree_id)).toMatchObject({ status: "ready", job_id: second.id, pushed: true });
+  await ask.run({ task: "scenario: commit-dirt", worktree_id, profile: "quiet" });
+  expect((await get(worktree_id)).pushed).toBe(false);
+
+  const before = await files();
+  await writeFile(join(path, "by-hand.txt"), "not committed\n");
+  const task = 'scenario: work {"file": "forbidden.txt"}';
+  const review = await ask.run({ task, worktree_id, profile: "review" });
+  expect(review.warnings.join()).toContain("forbidden.txt");
+  expect(await files()).toBe(before);
+  expect(await readFile(join(path, "by-hand.txt"), "utf8")).toBe("not committed\n");
+  expect(existsSync(join(path, "forbidden.txt"))).toBe(false);
 });
 
-test("the worktree of an ended job can be worked on in by a later one", async () => {
-  const { list } = worktreeAsks(service);
+test("the worktree of an ended job can be worked on in by a later one, which gets it back from its branch when somebody deleted it", async () => {
+  const { list, get } = worktreeAsks(service);
   const ask = asks(service);
   const first = await ask.run({ task: 'scenario: work {"file": "one.txt"}', repo_url: remote.path });
-  expect((await list()).find(({ worktree_id }) => worktree_id === first.id)).toMatchObject({
+  const path = String(first.worktree_path);
+  const { id: worktree_id } = first;
+  expect((await list()).find((one) => one.worktree_id === worktree_id)).toMatchObject({
     status: "ready",
     prepared: false,
     job_id: first.id,
-    path: first.worktree_path,
+    path,
   });
-  const second = await ask.run({ task: 'scenario: work {"file": "two.txt"}', worktree_id: first.id });
-  expect(second).toMatchObject({
-    status: "succeeded",
-    worktree_path: first.worktree_path,
-    branch: first.branch,
-  });
-  expect(await git(String(second.worktree_path), "ls-files")).toBe("README.md\none.txt\ntwo.txt");
+  await rm(path, { recursive: true });
+  const gone = await get(worktree_id);
+  expect(gone).toMatchObject({ status: "failed", size_bytes: null });
+  expect(gone.error).toContain("Its directory is missing");
+  const second = await ask.run({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
+  expect(second).toMatchObject({ status: "succeeded", worktree_path: path, branch: first.branch });
+  expect(await git(path, "ls-files")).toBe("README.md\none.txt\ntwo.txt");
+  expect(await get(worktree_id)).toMatchObject({ status: "ready", error: null });
 });
 
 describe("what cannot be prepared", () => {
@@ -138,13 +155,13 @@ describe("a job that names a worktree", () => {
     const { prepare } = worktreeAsks(service);
     const { worktree_id } = await prepare(remote.path);
     const other = await makeRemote();
-    const run = (over: object) => service.client.run_task({ task: "x", worktree_id, ...over });
+    const run = (over: object) => service.client.run_task({ task: "scenario: noop", worktree_id, ...over });
     await expect(run({ repo_url: other.path })).rejects.toMatchObject({
       code: "invalid_request",
       message: expect.stringContaining("repo_url: the worktree") as string,
     });
     await expect(run({ base_ref: "develop" })).rejects.toMatchObject({ code: "invalid_request" });
-    const elsewhere = await asks(service).run({ task: "x", repo_url: remote.path });
+    const elsewhere = await asks(service).run({ task: "scenario: noop", repo_url: remote.path });
     await expect(run({ session_id: elsewhere.session_id })).rejects.toMatchObject({
       code: "invalid_request",
       message: expect.stringContaining("session_id: this session ran in the worktree") as string,
@@ -158,51 +175,14 @@ describe("a job that names a worktree", () => {
       expect(await codeOf(service.client.get_worktree({ worktree_id }))).toBe("worktree_not_found");
     }
   });
-
-  test("whose directory somebody deleted gets it back from its branch", async () => {
-    const { prepare, get } = worktreeAsks(service);
-    const ask = asks(service);
-    const { worktree_id, path } = await prepare(remote.path);
-    await ask.run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
-    await rm(path, { recursive: true });
-    const gone = await get(worktree_id);
-    expect(gone).toMatchObject({ status: "failed", size_bytes: null });
-    expect(gone.error).toContain("Its directory is missing");
-    const job = await ask.run({ task: 'scenario: work {"file": "two.txt"}', worktree_id });
-    expect(job).toMatchObject({ status: "succeeded", worktree_path: path });
-    expect(await git(path, "ls-files")).toBe("README.md\none.txt\ntwo.txt");
-    expect(await get(worktree_id)).toMatchObject({ status: "ready", error: null });
-  });
-
-  test("and may only read leaves the work of the jobs before it as it was", async () => {
-    const { prepare } = worktreeAsks(service);
-    const ask = asks(service);
-    const { worktree_id, path } = await prepare(remote.path);
-    await ask.run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
-    await writeFile(join(path, "by-hand.txt"), "not committed\n");
-    const task = 'scenario: work {"file": "forbidden.txt"}';
-    const review = await ask.run({ task, worktree_id, profile: "review" });
-    expect(review.warnings.join()).toContain("forbidden.txt");
-    expect(await git(path, "ls-files")).toBe("README.md\none.txt");
-    expect(await readFile(join(path, "by-hand.txt"), "utf8")).toBe("not committed\n");
-    expect(existsSync(join(path, "forbidden.txt"))).toBe(false);
-  });
 });
 
-test("whether all is pushed is reported again as soon as a job has ended", async () => {
-  const { prepare, get } = worktreeAsks(service);
-  const { worktree_id, pushed } = await prepare(remote.path);
-  await asks(service).run({ task: "scenario: commit-dirt", worktree_id, profile: "quiet" });
-  expect([pushed, (await get(worktree_id)).pushed]).toEqual([true, false]);
-});
-
-test("when the root is another the worktrees of before are reported to be out of reach, and are back with it; moved along they stay usable", async () => {
-  const home = await temporaryDirectory();
-  const [before, after] = [join(home, "before"), join(home, "after")];
-  const first = await startService({ home, env: { SERVICE_WORKTREE_ROOT: before } });
-  const { worktree_id, path } = await worktreeAsks(first).prepare(remote.path);
+test("when the root is another the worktrees of before are reported to be out of reach; moved along they stay usable", async () => {
+  const { home } = service;
+  const [before, after] = [join(home, ".service", "worktrees"), join(home, "after")];
+  const { worktree_id, path } = await worktreeAsks(service).prepare(remote.path);
   await writeFile(join(path, "work.txt"), "not committed\n");
-  await first.stop();
+  await service.stop();
 
   const elsewhere = await startService({ home, env: { SERVICE_WORKTREE_ROOT: after } });
   const lost = await worktreeAsks(elsewhere).get(worktree_id);
@@ -215,7 +195,9 @@ test("when the root is another the worktrees of before are reported to be out of
   await rm(after, { recursive: true, force: true });
   await rename(before, after);
 
-  const moved = await startService({ home, env: { SERVICE_WORKTREE_ROOT: after } });
+  const { path: slow, hold } = await slowGit(home);
+  const env = { SERVICE_WORKTREE_ROOT: after, PATH: slow };
+  const moved = await startService({ home, env });
   expect(await worktreeAsks(moved).get(worktree_id)).toMatchObject({
     status: "ready",
     path: join(after, worktree_id),
@@ -223,28 +205,31 @@ test("when the root is another the worktrees of before are reported to be out of
   const job = await asks(moved).run({ task: 'scenario: work {"file": "one.txt"}', worktree_id });
   expect(job).toMatchObject({ status: "succeeded", worktree_path: join(after, worktree_id) });
   expect(await git(String(job.worktree_path), "ls-files")).toBe("README.md\none.txt\nwork.txt");
+  await resumesPreparation(moved, { hold, env });
 });
 
-test("a preparation continues when its caller leaves, and is resumed after a crash", async () => {
-  const home = await temporaryDirectory();
-  const { path, hold } = await slowGit(home);
+/** A preparation continues when its caller leaves, and is resumed after a crash. */
+const resumesPreparation = async (
+  crashed: Service,
+  { hold, env }: { hold: string; env: NodeJS.ProcessEnv },
+) => {
   await writeFile(hold, "");
-  const crashed = await startService({ home, env: { PATH: path } });
   const leaving = new AbortController();
   const asked = crashed.client.prepare_worktree({ repo_url: remote.path }, { signal: leaving.signal });
   asked.catch(() => undefined);
-  const preparing = await until(async () => (await worktreeAsks(crashed).list())[0], {
+  const isPreparing = ({ status }: { status: string }): boolean => status === "preparing";
+  const preparing = await until(async () => (await worktreeAsks(crashed).list()).find(isPreparing), {
     what: "it to be listed",
   });
-  expect(preparing).toMatchObject({ status: "preparing", size_bytes: null, pushed: null });
+  expect(preparing).toMatchObject({ size_bytes: null, pushed: null });
   leaving.abort();
   await expect(asked).rejects.toThrow(/abort/i);
   const { worktree_id } = preparing;
   expect(await codeOf(crashed.client.run_task({ task: "x", worktree_id }))).toBe("worktree_not_ready");
   await crashed.kill();
-  const again = await startService({ home, env: { PATH: path } });
+  const again = await startService({ home: crashed.home, env });
   expect((await worktreeAsks(again).get(worktree_id)).status).toBe("preparing");
   await rm(hold);
   const ready = await worktreeAsks(again).when(worktree_id, "ready");
   expect(await git(ready.path, "ls-files")).toBe("README.md");
-});
+};

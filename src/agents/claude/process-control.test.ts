@@ -30,7 +30,7 @@ const pidOf = async ({ say }: Conversation): Promise<unknown> =>
   (JSON.parse((await say("scenario: echo")).outcome.text) as { pid: number }).pid;
 
 describe("the caller's signal", () => {
-  test("interrupts the turn; the process is idle at once and takes the next", async () => {
+  test("interrupts the turn, also while the agent is silent; the process is idle at once and takes the next", async () => {
     const talk = await start();
     const { outcome, events } = await sayAndAbort(talk, "scenario: sleep");
     expect(outcome).toMatchObject({ ok: false, reason: null, retryable: false });
@@ -39,25 +39,27 @@ describe("the caller's signal", () => {
     expect(talk.process.isIdle()).toBe(true);
     const next = await talk.say('scenario: chat {"steps": [{"text": "Mine."}]}');
     expect(next.outcome).toMatchObject({ ok: true, text: "Mine.", costUsd: 0.0123 });
-    expect(await pidOf(talk)).toBe(talk.process.pid);
-  });
 
-  test("given before anything was said, and while the agent is silent, likewise", async () => {
-    const talk = await start();
     const stop = new AbortController();
     const silent = talk.say("scenario: hang", { signal: stop.signal });
     stop.abort();
     expect((await silent).outcome).toMatchObject({ ok: false, reason: null });
-    expect(await pidOf(talk)).toBe(talk.process.pid);
-  });
 
-  test("already aborted: the agent gets nothing", async () => {
-    const talk = await start();
-    const { outcome, events } = await talk.say("scenario: noop", { signal: AbortSignal.abort("left") });
-    expect(outcome).toMatchObject({ ok: false, reason: null, error: expect.stringContaining("left") });
-    expect(events).toEqual([]);
-    const next = await talk.say("scenario: echo");
-    expect(JSON.parse(next.outcome.text)).toMatchObject({ turn: 2 });
+    // One that comes with the result changes nothing.
+    const done = await sayAndAbort(talk, "scenario: noop", "result");
+    expect(done.outcome).toMatchObject({ ok: true, reason: null });
+
+    // Already aborted: the agent gets nothing.
+    const before = talk.process.turns();
+    const left = await talk.say("scenario: noop", { signal: AbortSignal.abort("left") });
+    expect(left.outcome).toMatchObject({ ok: false, reason: null, error: expect.stringContaining("left") });
+    expect(left.events).toEqual([]);
+    expect(talk.process.turns()).toBe(before);
+
+    const late = await talk.say("scenario: sleep", { timeoutSeconds: 0.3 });
+    expect(late.outcome).toMatchObject({ ok: false, reason: "timeout", retryable: false });
+    expect(late.outcome.error).toContain("time limit of 0.3 s. Raise `timeout` of");
+    expect(await pidOf(talk)).toBe(talk.process.pid);
   });
 
   test("ends a process that does not listen, with all it started: by TERM, else by KILL", async () => {
@@ -73,24 +75,9 @@ describe("the caller's signal", () => {
       ),
     );
   });
-
-  test("that comes with the result changes nothing", async () => {
-    const talk = await start();
-    const { outcome } = await sayAndAbort(talk, "scenario: noop", "result");
-    expect(outcome).toMatchObject({ ok: true, reason: null });
-    expect(await pidOf(talk)).toBe(talk.process.pid);
-  });
 });
 
 describe("the clocks", () => {
-  test("a turn that takes too long is interrupted and reported; the next one continues in the process", async () => {
-    const talk = await start();
-    const { outcome } = await talk.say("scenario: sleep", { timeoutSeconds: 0.3 });
-    expect(outcome).toMatchObject({ ok: false, reason: "timeout", retryable: false });
-    expect(outcome.error).toContain("time limit of 0.3 s. Raise `timeout` of");
-    expect(await pidOf(talk)).toBe(talk.process.pid);
-  });
-
   test("an agent that says nothing, or nothing more, is interrupted as stalled", async () => {
     const [mute, silent] = await Promise.all([
       start({ settings: { agentCliFirstOutputTimeout: 1, agentCliIdleTimeout: 0 } }),

@@ -45,11 +45,13 @@ const sayAndAbort = async ({ say }: Conversation, text: string, fits: (event: Ag
 
 test("a conversation: what was said before, system prompt, effort and cost of each turn", async () => {
   const talk = await start({}, ["--append-system-prompt=The profile says walrus."]);
-  const first = await talk.say('scenario: text {"text": "The word is heron."}', {
+  const long = `scenario: text {"text": "The word is heron."} ${"Wörter ".repeat(60_000)}`;
+  const first = await talk.say(long, {
     appendSystemPrompt: "The request says osprey.",
   });
   expect(first.outcome).toMatchObject({ ok: true, text: "The word is heron.", reason: null });
   expect(first.outcome.sessionId).toBe(talk.process.sessionId);
+  expect(lastRequest().all).toContain(JSON.stringify(long).slice(1, -1));
   expect(lastRequest().system).toMatch(/The profile says walrus\.\s+The request says osprey\./);
 
   const second = await talk.say("", {
@@ -62,7 +64,8 @@ test("a conversation: what was said before, system prompt, effort and cost of ea
   expect(second.outcome).toMatchObject({ ok: true, text: "Done.", numTurns: 1 });
   expect(second.outcome.model).toContain("sonnet");
   expect(lastRequest()).toMatchObject({ model: expect.stringContaining("sonnet"), effort: "low" });
-  expect(lastRequest().all).toContain("The word is heron.");
+  for (const said of ["The word is heron.", "/cost scenario: text"])
+    expect(lastRequest().all).toContain(said);
   expect(lastRequest().all).toContain('"media_type":"image/png"');
   expect(lastRequest().system).toContain("osprey");
   const [one, two] = [first.outcome.costUsd ?? 0, second.outcome.costUsd ?? 0];
@@ -70,7 +73,8 @@ test("a conversation: what was said before, system prompt, effort and cost of ea
   expect(two).toBeGreaterThan(0);
 
   // It costs what a turn costs, not what the process did.
-  const third = await talk.say("scenario: text");
+  const third = await talk.say("--help scenario: text");
+  expect(lastRequest().all).toContain("--help scenario: text");
   expect(third.events.at(-1)).toMatchObject({ type: "result", cost_usd: third.outcome.costUsd });
   expect(third.outcome.costUsd).toBeLessThan(one + two);
   await talk.process.end();
@@ -116,39 +120,37 @@ test("interrupted while it thinks and while a command runs, the process answers 
   expect(await talk.left()).toEqual([]);
 });
 
-test("a refused turn is followed by a good one in the same process", async () => {
+test("a refused turn and a broken stream are followed by a good turn in the same process", async () => {
   const talk = await start();
-  let refuse = true;
-  using _ = model.script(() =>
-    refuse
-      ? { kind: "error", status: 400, message: "no such thing" }
-      : { kind: "message", blocks: [{ type: "text", text: "Better now." }] },
-  );
-  const bad = await talk.say("hello");
-  expect(bad.outcome).toMatchObject({ ok: false, reason: "api_error", apiStatus: 400, retryable: false });
-  expect(textOf(bad.events)).toBe("");
-  refuse = false;
-  const good = await talk.say("hello");
-  expect(good.outcome).toMatchObject({ ok: true, apiStatus: null, text: "Better now." });
-});
-
-test("a broken stream that is answered otherwise names the piece that was dropped", async () => {
-  const talk = await start();
-  let asked = 0;
-  using _ = model.script(() =>
-    (asked += 1) === 1
-      ? {
-          kind: "message",
-          blocks: [{ type: "text", text: "This is the first try." }],
-          deltaLength: 5,
-          interrupted: { afterDeltas: 3, by: "cut" },
-        }
-      : { kind: "message", blocks: [{ type: "text", text: "Quite another answer." }] },
-  );
-  const { events, outcome } = await talk.say("hello");
-  expect(outcome).toMatchObject({ ok: true, text: "Quite another answer." });
-  const [first] = events.filter((event) => event.type === "text");
-  expect(events.find((event) => event.type === "warning")).toMatchObject({ dropped_block: first?.block });
+  const answers: Parameters<typeof model.script>[0][] = [
+    () => ({ kind: "error", status: 400, message: "no such thing" }),
+    () => ({
+      kind: "message",
+      blocks: [{ type: "text", text: "This is the first try." }],
+      deltaLength: 5,
+      interrupted: { afterDeltas: 3, by: "cut" },
+    }),
+  ];
+  const otherwise = () => ({
+    kind: "message" as const,
+    blocks: [{ type: "text" as const, text: "Quite another answer." }],
+  });
+  {
+    using _ = model.script((asked) => (answers.shift() ?? otherwise)(asked));
+    const bad = await talk.say("hello");
+    expect(bad.outcome).toMatchObject({ ok: false, reason: "api_error", apiStatus: 400, retryable: false });
+    expect(textOf(bad.events)).toBe("");
+    // It names the piece that was dropped.
+    const { events, outcome } = await talk.say("hello");
+    expect(outcome).toMatchObject({ ok: true, apiStatus: null, text: "Quite another answer." });
+    const [first] = events.filter((event) => event.type === "text");
+    expect(events.find((event) => event.type === "warning")).toMatchObject({ dropped_block: first?.block });
+  }
+  // The same answer again is given once.
+  const text = "This answer is cut off, and then told again.";
+  const { events, outcome } = await talk.say(`scenario: broken ${JSON.stringify({ text })}`);
+  expect(outcome).toMatchObject({ ok: true, text });
+  expect(textOf(events)).toBe(text);
 });
 
 const onePixel =

@@ -14,23 +14,19 @@ import { readOutput } from "./read-output.ts";
 import { startTurn } from "./turn.ts";
 
 describe("the clocks", () => {
-  test("an agent that never says anything is ended as stalled", async () => {
+  test("an agent that never says anything, or goes silent, is ended as stalled", async () => {
     const directory = await temporaryDirectory();
-    const run = await runFake("scenario: hang", { directory, settings: { agentCliFirstOutputTimeout: 0.3 } });
-    expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "stalled", retryable: true });
-    expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
-  });
-
-  test("an agent that goes silent is ended as stalled", async () => {
-    const directory = await temporaryDirectory();
-    const run = await runFake('scenario: hang {"after": 2}', {
-      directory,
-      settings: { agentCliIdleTimeout: 0.3 },
-    });
-    expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "stalled", text: "Piece 0. \nPiece 1." });
-    expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
+    const [mute, silent] = await Promise.all([
+      runFake("scenario: hang", { directory, settings: { agentCliFirstOutputTimeout: 0.3 } }),
+      runFake('scenario: hang {"after": 2}', { directory, settings: { agentCliIdleTimeout: 0.3 } }),
+    ]);
+    for (const run of [mute, silent]) {
+      expectTidy(run);
+      expect(run.outcome).toMatchObject({ reason: "stalled", retryable: true });
+    }
+    expect(mute.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
+    expect(silent.outcome.text).toBe("Piece 0. \nPiece 1.");
+    expect(silent.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
   });
 
   test("an agent that streams for ever is ended at the wall time, deaf to TERM or not", async () => {

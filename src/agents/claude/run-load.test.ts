@@ -6,10 +6,10 @@ import { temporaryDirectory } from "../../../test/temporary.ts";
 const warnings = (run: FakeRun): string[] =>
   run.events.flatMap((event) => (event.type === "warning" ? [event.message] : []));
 
-test("500 MB of output are read in a small memory and end well", async () => {
+test("200 MB of output are read in a small memory and end well", async () => {
   const directory = await temporaryDirectory();
   const { value: run, grown } = await peakOf(
-    runFake('scenario: flood {"megabytes": 500, "shape": "garbage"}', { directory }),
+    runFake('scenario: flood {"megabytes": 200, "shape": "garbage"}', { directory }),
   );
   expect(run.outcome).toMatchObject({ ok: true, text: "The flood is over." });
   expect(run.left).toEqual([]);

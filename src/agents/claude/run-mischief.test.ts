@@ -1,21 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { expectTidy, runFake, type FakeRun } from "../../../test/fake-agent/run.ts";
+import { expectTidy, runFake } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { readRow } from "../../lib/process/table.ts";
-
-const repository = async (): Promise<string> => {
-  const root = await temporaryDirectory();
-  const directory = join(root, "own");
-  await mkdir(join(root, "sibling"));
-  execFileSync("git", ["init", "--quiet", directory]);
-  return directory;
-};
-
-const ofType = (run: FakeRun, ...types: string[]) => run.events.filter((event) => types.includes(event.type));
 
 test.for([
   'grandchildren {"then": "exit"}',
@@ -42,35 +32,12 @@ test("a cancelled run's child that hid its marker is ended as well", async () =>
 });
 
 test("an agent that deletes its working directory is judged by its result", async () => {
-  const directory = await repository();
+  const directory = join(await temporaryDirectory(), "own");
+  execFileSync("git", ["init", "--quiet", directory]);
   const run = await runFake("scenario: delete-worktree", { directory });
   expectTidy(run);
   expect(existsSync(join(directory, ".git"))).toBe(false);
   expect(run.outcome).toMatchObject({ ok: true, text: "The directory is gone." });
-});
-
-test("the other mischief of the stand-in does what it says", async () => {
-  const directory = await repository();
-  const touched = await runFake("scenario: touch-siblings", { directory });
-  expect(await readFile(join(directory, "..", "sibling", "intruder.txt"), "utf8")).toBe("was here\n");
-  const nothing = await runFake('scenario: commit-nothing {"dirt": true}', { directory });
-  const dirty = await runFake("scenario: commit-dirt", { directory });
-  for (const run of [touched, nothing, dirty]) expectTidy(run);
-  const git = (...args: string[]) => execFileSync("git", ["-C", directory, ...args], { encoding: "utf8" });
-  expect(git("log", "--format=%s")).toBe("Half of the work\nOwn work\n");
-  expect(git("status", "--porcelain")).toBe(" M committed.txt\n?? .config-of-job/\n?? dirt.txt\n");
-});
-
-test("garbage between the lines and kinds of a later version do not disturb", async () => {
-  const directory = await temporaryDirectory();
-  const garbage = await runFake("scenario: invalid-json", { directory });
-  const unknown = await runFake("scenario: unknown-events", { directory });
-  for (const run of [garbage, unknown]) {
-    expectTidy(run);
-    expect(run.outcome.ok).toBe(true);
-    const kinds = run.events.map((event) => event.type).filter((type, at, all) => type !== all[at - 1]);
-    expect(kinds).toEqual(["started", "text", "block_end", "usage", "result", "exited"]);
-  }
 });
 
 test("lines that are no events make up the output when there is no result", async () => {
@@ -82,60 +49,6 @@ test("lines that are no events make up the output when there is no result", asyn
   expectTidy(run);
   expect(run.outcome).toMatchObject({ reason: "agent_exit", exitCode: 4, text: "some plain words" });
   expect(run.outcome.error).toMatch(/code 4.*stderr of the agent:\nan error$/s);
-});
-
-test("retries are reported and a subagent's words are not the answer", async () => {
-  const directory = await temporaryDirectory();
-  const retries = await runFake("scenario: retries", { directory });
-  expect(ofType(retries, "retry")).toHaveLength(2);
-  expect(retries.outcome.ok).toBe(true);
-  const subagent = await runFake("scenario: subagent", { directory });
-  expect(
-    ofType(subagent, "text")
-      .map((event) => "text" in event && event.text)
-      .join(""),
-  ).toBe("The main answer.");
-  expect(ofType(subagent, "tool_use")).toEqual([
-    expect.objectContaining({ name: "Task", parent: null }),
-    expect.objectContaining({ name: "Grep", parent: "toolu_fake_1" }),
-  ]);
-});
-
-test("no credential of the service is in the agent's environment or arguments, and none of its own in an event", async () => {
-  const directory = await temporaryDirectory();
-  const file = join(directory, "seen.json");
-  const forbidden =
-    "SERVICE_API_KEYS KV_URL GIT_HOST_TOKEN GH_TOKEN TRACING_SECRET_KEY GIT_HOST_APP_PRIVATE_KEY".split(" ");
-  const env = Object.fromEntries(forbidden.map((name) => [name, `canary-${name}`]));
-  const run = await runFake(`scenario: print-env {"file": "${file}"}`, {
-    directory,
-    env: { ...env, NPM_TOKEN: "canary-of-the-operator", SHOWN: "not a secret" },
-    secrets: ["canary-of-the-operator", "canary-model-token"],
-    settings: {
-      agentEnv: [...forbidden, "NPM_TOKEN", "SHOWN"],
-      modelAuthToken: "canary-model-token",
-      modelBaseUrl: "http://127.0.0.1:9",
-    },
-  });
-  expectTidy(run);
-  const seen = await readFile(file, "utf8");
-  for (const name of forbidden) {
-    expect(seen).not.toContain(`canary-${name}`);
-    expect(ofType(run, "warning")).toContainEqual({
-      type: "warning",
-      message: expect.stringContaining(` ${name},`),
-    });
-  }
-  const { env: had, argv } = JSON.parse(seen) as { env: Record<string, string>; argv: string[] };
-  expect(had).toMatchObject({
-    ANTHROPIC_AUTH_TOKEN: "canary-model-token",
-    NPM_TOKEN: "canary-of-the-operator",
-  });
-  expect(argv.join(" ")).not.toContain("canary");
-  const told = JSON.stringify([run.events, run.outcome]);
-  expect(told).not.toContain("canary");
-  expect(told).toContain("ANTHROPIC_AUTH_TOKEN=***");
-  expect(told).toContain("SHOWN=not a secret");
 });
 
 test("each piece of text is emitted soon after it was written, not with those after it", async () => {

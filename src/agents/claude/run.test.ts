@@ -1,10 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { AgentEvent } from "../../contract/event.ts";
 import { expectTidy, runFake, type FakeRun } from "../../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
+import { until } from "../../../test/until.ts";
 
 const warnings = (run: FakeRun): string[] =>
   run.events.flatMap((event) => (event.type === "warning" ? [event.message] : []));
@@ -55,7 +56,9 @@ describe("a good run", () => {
     const run = await runFake(`scenario: noop {"log": "${log}"}`, {
       directory,
       onReady: async (identity) => {
-        await new Promise((resolve) => setTimeout(resolve, 300));
+        // It is up, and has nothing to read yet.
+        await until(async () => (await readlink(`/proc/${identity.pid}/exe`)).endsWith("node"));
+        await until(async () => /^State:\s+S/m.test(await readFile(`/proc/${identity.pid}/status`, "utf8")));
         before = await readFile(log, "utf8").catch(() => `nothing, pid ${identity.pid}`);
       },
     });
@@ -63,55 +66,11 @@ describe("a good run", () => {
     expect(entry).toMatchObject({ job: run.jobId, attempt: 1, cwd: directory });
     expect(before).toBe(`nothing, pid ${(entry as { pid: number }).pid}`);
   });
-
-  test("resumes the session of a transcript by its path", async () => {
-    const directory = await temporaryDirectory();
-    const id = "11111111-2222-4333-8444-555555555555";
-    const first = await runFake("scenario: remember", {
-      directory,
-      start: { session: { id, resumeFrom: null } },
-    });
-    expect(first.outcome).toMatchObject({ text: "I remember 0 earlier prompts.", sessionId: id });
-    const slug = directory.replace(/[^a-zA-Z0-9]/g, "-");
-    const resumeFrom = join(directory, ".config-of-job", "projects", slug, `${id}.jsonl`);
-    const second = await runFake("scenario: remember", { directory, start: { session: { id, resumeFrom } } });
-    expect(second.outcome).toMatchObject({ text: "I remember 1 earlier prompts.", sessionId: id });
-  });
-
-  test("a session that cannot be resumed is reported, and no session is claimed", async () => {
-    const directory = await temporaryDirectory();
-    const session = { id: "11111111-2222-4333-8444-555555555555", resumeFrom: join(directory, "gone.jsonl") };
-    const run = await runFake("go on", { directory, start: { session } });
-    expectTidy(run);
-    expect(run.outcome).toMatchObject({ reason: "agent_error", retryable: false, sessionId: null });
-    expect(run.outcome.error).toContain("No conversation found with session ID: gone");
-  });
-
-  test("output cut anywhere, in lines and in characters, arrives whole", async () => {
-    const directory = await temporaryDirectory();
-    const runs = await Promise.all(
-      [1, 2, 3].map((seed) => runFake(`scenario: split {"seed": ${seed}}`, { directory })),
-    );
-    for (const run of runs) {
-      expectTidy(run);
-      expect(textOf(run.events, "text")).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
-      expect(textOf(run.events, "thinking")).toBe("Überlegen … 思考 🤔");
-      expect(run.events.find((event) => event.type === "tool_result")).toMatchObject({
-        content: 'ä\n"ö" 🚀',
-      });
-      expect(run.outcome.text).toBe("Grüße, 世界! 👩‍👩‍👧 ∑∫√");
-    }
-  });
 });
 
 describe("a bad end", () => {
   const failures: [task: string, expected: Partial<FakeRun["outcome"]>, error: RegExp][] = [
     ["error-result", { reason: "agent_error", exitCode: 0 }, /I failed, whatever my exit code says/],
-    [
-      "exit-without-result",
-      { reason: "agent_exit", exitCode: 0, retryable: true },
-      /code 0 without giving a result/,
-    ],
     [
       'exit-without-result {"code": 2, "stderr": "boom"}',
       { reason: "agent_exit", exitCode: 2, retryable: false },
@@ -119,27 +78,13 @@ describe("a bad end", () => {
     ],
     ["cut-65536", { reason: "agent_exit", exitCode: 0, retryable: true }, /after 65536 bytes/],
     ['die {"signal": "SIGKILL"}', { reason: "agent_exit", exitCode: null, retryable: true }, /SIGKILL/],
-    ['die {"signal": "SIGSEGV"}', { reason: "agent_exit", exitCode: null, retryable: true }, /SIGSEGV/],
     ["close-stdout", { reason: "agent_exit", exitCode: 0 }, /without giving a result/],
-    [
-      "rate-limit",
-      { reason: "rate_limited", exitCode: 1, retryable: true },
-      /resets, at 2026-11-21T\d\d:\d\d:\d\d/,
-    ],
-    ['rate-limit {"event": false}', { reason: "rate_limited", retryable: true }, /session limit/],
     ["auth-error", { reason: "auth", retryable: false }, /AGENT_CLI_OAUTH_TOKEN.*ANTHROPIC_API_KEY/],
-    ['auth-error {"status": 403}', { reason: "auth" }, /403/],
-    ['auth-error {"status": null}', { reason: "auth" }, /Not logged in/],
-    ["api-error", { reason: "api_error", retryable: true }, /status 500/],
-    ['api-error {"status": 529}', { reason: "api_error", retryable: true }, /status 529/],
-    ['api-error {"status": 400}', { reason: "api_error", retryable: false }, /model of "code"/],
     [
       'api-error {"status": null}',
       { reason: "api_error", retryable: true },
       /could not be reached at its provider \(MODEL_API_BASE_URL\)\.\nWhat to do: Check that address[^]*Connection refused/,
     ],
-    ["max-turns", { reason: "max_turns", retryable: false, text: "I work on it." }, /max_turns/],
-    ["budget", { reason: "budget", retryable: false, text: "I work on it." }, /max_budget_usd/],
     ["work-after-result", { reason: "api_error", retryable: true }, /status 500/],
   ];
 

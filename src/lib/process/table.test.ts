@@ -15,7 +15,7 @@ test.for([
   spawn("/bin/sh", ["-c", script], { detached: true, stdio: "ignore", env });
   await until(async () => (await findMarked(marker)).length > 0);
   const looks: number[] = [];
-  for (let look = 0; look < 30; look += 1) {
+  for (let look = 0; look < 20; look += 1) {
     let found = 0;
     const missed = await visitMarked(marker, () => (found += 1));
     looks.push(found + missed.length);

@@ -1,0 +1,38 @@
+import { execFile } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+
+export const never = new AbortController().signal;
+
+const run = promisify(execFile);
+
+/** git as an agent or a user runs it: with the repository's configuration and hooks. */
+export const plainGit = async (cwd: string, ...args: string[]): Promise<string> => {
+  const env = {
+    PATH: process.env["PATH"],
+    HOME: "/nonexistent",
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_TEMPLATE_DIR: "",
+  };
+  return (await run("git", args, { cwd, env })).stdout.trim();
+};
+
+export const write = async (root: string, files: Record<string, string | null>): Promise<void> => {
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(root, name)), { recursive: true });
+    if (content === null) await plainGit(root, "rm", "--quiet", name);
+    else await writeFile(join(root, name), content);
+  }
+};
+
+/** Commits a file as an agent would. Resolves to the commit. */
+export const commitFile = async (path: string, name: string): Promise<string> => {
+  const identity = ["-c", "user.name=agent", "-c", "user.email=agent@localhost"];
+  await write(path, { [name]: "work\n" });
+  await plainGit(path, "add", "--all");
+  await plainGit(path, ...identity, "commit", "--quiet", "--message", name);
+  return plainGit(path, "rev-parse", "HEAD");
+};
+
+export const read = (...parts: string[]): Promise<string> => readFile(join(...parts), "utf8");
