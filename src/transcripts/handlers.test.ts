@@ -101,10 +101,6 @@ test("search_semantic without a model searches for any of the words, and says so
   await expect(ask("search_semantic", { query: "?!" })).rejects.toThrow("query: must have a word");
 });
 
-test("collect_now tells what was collected", async () => {
-  expect(await ask("collect_now", {})).toMatchObject({ files_scanned: 3, duration_ms: expect.any(Number) });
-});
-
 test("generate_summary without a model uses the session's own words", async () => {
   expect(await ask("generate_summary", { session_id: "s1" })).toMatchObject({
     model: null,
