@@ -130,7 +130,7 @@ const afterAnySchedule = async (open: (index: TranscriptIndex) => Promise<Store>
 test("after any schedule of changes, crashes and looks the corpus equals a fresh full read", async () => {
   await afterAnySchedule(
     async (index) => ({ corpus: index, read: async () => index, lose: async () => {} }),
-    25,
+    15,
   );
 });
 
