@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
+import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
 import { makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -48,7 +48,7 @@ test("clean-up shows what would go and what stays and why, then removes only tha
   await entry(clean.path).getByText("goes").waitFor();
   await entry(unpushed.path).getByText("stays").waitFor();
   await entry(unpushed.path).getByText("push").waitFor();
-  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
+  expect(await accessibilityFaults(page)).toEqual([]);
   expect(existsSync(clean.path)).toBe(true);
   await dialog.getByRole("button", { name: "Remove 1 worktree" }).click();
   await dialog.getByRole("heading", { name: "Cleaned up" }).waitFor();

@@ -100,40 +100,6 @@ test("Open WebUI: the chat is a conversation; its title, tags and follow-ups nev
   expect(lastAsked(scene.model)).not.toContain("begun elsewhere");
 });
 
-const libreChatBody = (messages: unknown[]) => ({
-  user: "66f0c0ffee",
-  stream: true,
-  stream_options: { include_usage: true },
-  temperature: 1,
-  top_p: 1,
-  presence_penalty: 0,
-  frequency_penalty: 0,
-  messages,
-});
-
-test("LibreChat: parts as content, its id as header, and a title that never reaches the agent", async () => {
-  const headers = {
-    "x-conversation-id": "b7e2c0de",
-    "user-agent": "LibreChat",
-    "x-stainless-retry-count": "0",
-  };
-  const first = [user([{ type: "text", text: `The word is verdigris. ${textOf("Noted.")}` }])];
-  expect(shown(await send(libreChatBody(first), headers))).toBe("Noted.");
-  const asked = askedOf(scene.model).length;
-  const prompt =
-    "Provide a concise, 5-word-or-less title for the conversation, using title case conventions. Only return the title itself.\n\nConversation:\nUser: The word is verdigris.\nAI: Noted.";
-  expect(shown(await send({ messages: [user(prompt)] }, headers))).toBe("The word is verdigris");
-  expect(askedOf(scene.model)).toHaveLength(asked);
-  const more = [
-    ...first,
-    { role: "assistant", content: "Noted." },
-    user([{ type: "text", text: textOf("Yes.") }]),
-  ];
-  const next = await send(libreChatBody(more), headers);
-  expect(shown(next)).toBe("Yes.");
-  expect(lastAsked(scene.model)).toContain("verdigris");
-});
-
 test("LiteLLM: the public layout of the usage, and its own parameters do no harm", async () => {
   const answer = await send(
     {
