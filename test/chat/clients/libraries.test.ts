@@ -239,7 +239,7 @@ describe("LangChain", () => {
   });
 
   test("an answer that is aborted while a tool runs ends the tool", async () => {
-    const model = chain();
+    const model = chain({ conversation: "left in a tool" });
     const leaving = new AbortController();
     const pidFile = join(await temporaryDirectory(), "pid");
     const command = JSON.stringify({ command: `echo $$ > ${pidFile}; exec sleep 600` });
