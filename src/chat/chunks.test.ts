@@ -35,53 +35,6 @@ const chunk = (delta: object, more: object = {}) => ({
   choices: [{ index: 0, delta, finish_reason: null, ...more }],
 });
 
-const use: Delta = { kind: "tool_use", id: "t1", name: "Bash", input: { command: "ls" } };
-const result: Delta = { kind: "tool_result", id: "t1", content: "a", isError: true };
-
-test.for<[string, string, object]>([
-  ["the opening", chunks.role(), chunk({ role: "assistant" })],
-  [
-    "thinking",
-    chunks.delta({ kind: "thinking", text: "Hm" }),
-    chunk({ reasoning_content: "Hm" }, { x_service_event_type: "thinking" }),
-  ],
-  ["live text", chunks.delta({ kind: "text", text: "Hi" }), chunk({ content: "Hi" })],
-  [
-    "narration",
-    chunks.delta({ kind: "narration", text: "Hi" }),
-    chunk({ content: "Hi" }, { x_service_event_type: "narration" }),
-  ],
-  [
-    "the final",
-    chunks.delta({ kind: "final", text: "Hi" }),
-    chunk({ content: "Hi" }, { x_service_event_type: "final" }),
-  ],
-  [
-    "a tool call",
-    chunks.delta(use),
-    chunk(
-      { content: contentOf(use) },
-      { x_service_event_type: "tool_use", x_service_tool_name: "Bash", x_service_tool_use_id: "t1" },
-    ),
-  ],
-  [
-    "a tool result",
-    chunks.delta(result),
-    chunk(
-      { content: contentOf(result) },
-      { x_service_event_type: "tool_result", x_service_tool_use_id: "t1", x_service_is_error: true },
-    ),
-  ],
-  [
-    "the visibility",
-    chunks.streamConfig("{}"),
-    chunk({ content: "{}" }, { x_service_event_type: "stream_config" }),
-  ],
-])("%s is one event with one valid chunk", ([, events, expected]) => {
-  expect(dataOf(events)).toEqual([expected]);
-  expect(checkChunk(expected)).toEqual([]);
-});
-
 test("the stop chunk has the usage, and with include_usage a chunk of its own follows", () => {
   const stop = { ...chunk({}, { finish_reason: "stop" }), usage: publicUsage };
   const extra = { ...chunk({}), choices: [], usage: publicUsage };

@@ -83,22 +83,6 @@ describe("cancelling", () => {
     });
   });
 
-  test("stops one that runs on another instance", async () => {
-    const shared = await openShared();
-    const a = await openCompletions({ shared });
-    const b = await openCompletions({ shared, instance: { podName: "other", epoch: "e2" } });
-    a.fake.play = untilStopped;
-    const answer = a.submit();
-    await until(() => a.fake.turns.length === 1);
-    expect(await b.completions.cancel({ uuid: "one" }, context)).toMatchObject({
-      completion: { status: "cancelled" },
-    });
-    expect(await a.completions.settle(() => true)).toBe(0);
-    expect(await answer).toMatchObject({ success: false, status: "cancelled" });
-    expect(a.fake.taken).toBe(0);
-    expect((await a.told()).map(([type]) => type)).toEqual(["error", "done"]);
-  });
-
   test("of one that has ended well returns it as it is", async () => {
     const { submit, completions } = await openCompletions();
     await submit();

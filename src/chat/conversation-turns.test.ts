@@ -7,36 +7,6 @@ import { createConversationTurns } from "./conversation-turns.ts";
 const patient = 60;
 const nobody = new AbortController().signal;
 
-test("a second turn of a conversation gets it when the first gives it back", async () => {
-  const turns = createConversationTurns(createLocalLocks());
-  const first = await turns.hold("c", patient, nobody);
-  const order: string[] = [];
-  const second = turns.hold("c", patient, nobody).then((held) => {
-    order.push("second");
-    return held;
-  });
-  order.push("first ends");
-  await first.release();
-  await (await second).release();
-  expect(order).toEqual(["first ends", "second"]);
-});
-
-test("another conversation is not kept waiting", async () => {
-  const turns = createConversationTurns(createLocalLocks());
-  await turns.hold("c", patient, nobody);
-  await expect(turns.hold("d", patient, nobody)).resolves.toBeDefined();
-});
-
-test("a third is refused at once, and the second still gets its turn", async () => {
-  const turns = createConversationTurns(createLocalLocks());
-  const first = await turns.hold("c", patient, nobody);
-  const second = turns.hold("c", patient, nobody);
-  await expect(turns.hold("c", patient, nobody)).rejects.toMatchObject({ code: "conversation_busy" });
-  await first.release();
-  await (await second).release();
-  await expect(turns.hold("c", patient, nobody)).resolves.toBeDefined();
-});
-
 test("who waits in vain learns it in time, and leaves the queue", async () => {
   const turns = createConversationTurns(createLocalLocks());
   const first = await turns.hold("c", patient, nobody);
@@ -56,14 +26,6 @@ test("who leaves while waiting gets its own reason, and holds nobody up", async 
   const third = turns.hold("c", patient, nobody);
   await first.release();
   await expect(third).resolves.toBeDefined();
-});
-
-test("a conversation that another instance holds is asked for until it is free", async () => {
-  const locks = createLocalLocks();
-  const elsewhere = await locks.take("conv:c");
-  const mine = createConversationTurns(locks).hold("c", patient, nobody);
-  await elsewhere?.release();
-  await expect(mine).resolves.toBeDefined();
 });
 
 /** Locks of a store that can be away, and whose locks then lapse. */

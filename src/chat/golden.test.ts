@@ -132,20 +132,6 @@ test.each(names)(
   },
 );
 
-test.each(["text", "thinking", "broken-same", "broken-other"])(
-  "the visible text of %s is the turn's result",
-  async (name) => {
-    const events = decode(await readFile(recording(name)));
-    const textOf = (stream: string[]): string =>
-      dataOf(stream)
-        .map((chunk) => chunk.choices[0]?.delta.content ?? "")
-        .join("");
-    const result = events.find((event) => event.type === "result");
-    expect(result?.text).toMatch(/\w/);
-    expect(textOf(streamOf(events, everything))).toBe(result?.text);
-  },
-);
-
 /** A turn's steps; each says a word that occurs nowhere else. */
 const steps = fc.array(fc.constantFrom("thinking", "text", "use", "result"), { maxLength: 12 });
 const turnOf = (list: string[]): AgentEvent[] =>

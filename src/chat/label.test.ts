@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { AgentEvent } from "../contract/event.ts";
-import type { Delta } from "./delta.ts";
+import { everythingVisible } from "../contract/visibility.ts";
+import { isLive, type Delta } from "./delta.ts";
 import { createLabeller } from "./label.ts";
 
 const text = (block: number, piece: string): AgentEvent => ({ type: "text", block, text: piece });
@@ -35,20 +36,6 @@ const answer: Delta = { kind: "tool_result", id: "t1", content: "a", isError: fa
 const narration = (words: string): Delta => ({ kind: "narration", text: words });
 const final = (words: string): Delta => ({ kind: "final", text: words });
 
-test("the last block is final, those before are narration, each whole and once", () => {
-  const events = [
-    text(1, "I "),
-    text(1, "look."),
-    end(1),
-    call(),
-    result(),
-    text(2, "Done"),
-    text(2, "."),
-    end(2),
-  ];
-  expect(told(events)).toEqual([narration("I look."), use, answer, final("Done.")]);
-});
-
 test.for<[string, AgentEvent, Delta]>([
   ["thinking", thinking("Hm"), { kind: "thinking", text: "Hm" }],
   ["a tool call", call(), use],
@@ -64,25 +51,6 @@ test("a block that another one follows is narration as soon as that one begins",
   take(text(1, "One."));
   take(end(1));
   expect(take(text(2, "Two"))).toEqual([narration("One.")]);
-});
-
-test("thinking is sent piece by piece, at once", () => {
-  const { take } = createLabeller({ live: false });
-  expect(take(thinking("a"))).toEqual([{ kind: "thinking", text: "a" }]);
-  expect(take(thinking("b"))).toEqual([{ kind: "thinking", text: "b" }]);
-});
-
-test("a turn that ends after a tool has no final, whatever its result says", () => {
-  expect(told([text(1, "I do it."), end(1), call(), result()], { resultText: "I do it." })).toEqual([
-    narration("I do it."),
-    use,
-    answer,
-  ]);
-});
-
-test("a turn that fails loses nothing that was said, and has no final", () => {
-  expect(told([text(1, "I beg")], { ok: false, resultText: "API Error" })).toEqual([narration("I beg")]);
-  expect(told([], { ok: false, resultText: "API Error" })).toEqual([]);
 });
 
 test("a block that was not closed counts as closed at the end", () => {
@@ -123,13 +91,6 @@ test("live text is sent as it comes, and neither narration nor final is", () => 
   expect(told([], { live: true, resultText: "Whole." })).toEqual([{ kind: "text", text: "Whole." }]);
 });
 
-test("after the end nothing more is sent", () => {
-  const { take, finish } = createLabeller({ live: false });
-  take(text(1, "Once."));
-  expect(finish({ ok: true, resultText: "Once." })).toEqual([final("Once.")]);
-  expect(finish({ ok: true, resultText: "Once." })).toEqual([]);
-});
-
 test("what the model said before a tool is sent when it begins to write the call, not when it is through", () => {
   const labeller = createLabeller({ live: false });
   expect(labeller.take({ type: "text", block: 1, text: "I write it." })).toEqual([]);
@@ -157,4 +118,12 @@ test("a block without end is refused before it takes all memory", () => {
   const say = () => labeller.take({ type: "text", block: 1, text });
   for (const _ of [1, 2, 3, 4]) say();
   expect(say).toThrow(/more than 67108864 characters/);
+});
+
+test("text is live only when it is wanted and nothing of it is hidden", () => {
+  expect(isLive(everythingVisible, true)).toBe(true);
+  expect(isLive(everythingVisible, false)).toBe(false);
+  expect(isLive({ ...everythingVisible, show_narration: false }, true)).toBe(false);
+  expect(isLive({ ...everythingVisible, show_final: false }, true)).toBe(false);
+  expect(isLive({ ...everythingVisible, show_text: false }, true)).toBe(false);
 });

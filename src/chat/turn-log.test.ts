@@ -103,13 +103,3 @@ test("an abort ends a reader without an error, waiting or not, and leaves no lis
   expect(getEventListeners(leaving.signal, "abort")).toEqual([]);
   expect((await readAll(log, undefined, leaving.signal)).text).toBe("");
 });
-
-test("a reader that leaves in the middle leaves no listener", async () => {
-  const log = createTurnLog();
-  log.append(event("one"));
-  const { signal } = new AbortController();
-  const reader = log.read(signal);
-  await reader.next();
-  await reader.return();
-  expect(getEventListeners(signal, "abort")).toEqual([]);
-});

@@ -2,7 +2,7 @@ import { getEventListeners } from "node:events";
 import { afterAll, expect, test } from "vitest";
 import { busEvent } from "../../test/ports/event-bus-suite.ts";
 import { until } from "../../test/until.ts";
-import { completionOperations, type Completion } from "../contract/completion.ts";
+import type { Completion } from "../contract/completion.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createTestApp } from "../http/app.fixture.ts";
 import { listen } from "../http/server.ts";
@@ -171,8 +171,4 @@ test("a service that shuts down ends its streams without done", async () => {
   closing.abort();
   await done;
   expect(pieces()).toHaveLength(1);
-});
-
-test("the path is that of the completion, with /events behind it", () => {
-  expect(route.path).toBe(`${completionOperations.get_completion.http.path}/events`);
 });

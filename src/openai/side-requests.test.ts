@@ -134,7 +134,7 @@ test.each([
 });
 
 test("megabytes are looked through without harm", async () => {
-  const megabytes = 18_000_000;
+  const megabytes = 4_000_000;
   const hostile = [
     " ".repeat(megabytes),
     `### Task:\n<chat_history>${"\nUSER: x".repeat(megabytes / 8)}</chat_history>`,

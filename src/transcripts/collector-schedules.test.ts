@@ -130,7 +130,7 @@ const afterAnySchedule = async (open: (index: TranscriptIndex) => Promise<Store>
 test("after any schedule of changes, crashes and looks the corpus equals a fresh full read", async () => {
   await afterAnySchedule(
     async (index) => ({ corpus: index, read: async () => index, lose: async () => {} }),
-    50,
+    15,
   );
 });
 
@@ -152,7 +152,7 @@ test("so does a reader of a store that several share, and that may lose what it 
       await read();
     };
     return { corpus, read, lose };
-  }, 20);
+  }, 8);
 });
 
 /** What of a file counts, by the plainest means. */

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cp, mkdir, open, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { mkdir, open, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { peakOf } from "../../test/peak-memory.ts";
@@ -40,39 +40,6 @@ test("every kind of file becomes a source of its kind", async () => {
     "subagent projects/-p/s1/subagents/agent-a1.jsonl s1 -p",
   ]);
   expect(await collect()).toMatchObject({ files_scanned: 8, sessions_updated: 0, entries_added: 0 });
-});
-
-test("recorded transcripts are collected byte by byte as they are", async () => {
-  const { home, collect, corpus } = await openHome();
-  await cp(join(import.meta.dirname, "../../test/transcripts/fixtures/home"), home, { recursive: true });
-  const { files_scanned, sessions_updated } = await collect();
-  expect({ files_scanned, sessions_updated }).toEqual({ files_scanned: 13, sessions_updated: 11 });
-  for (const { id, size } of (await corpus.sources()).values()) expect(corpus.bytesOf(id)).toHaveLength(size);
-});
-
-test("a half-written last line waits until it is whole", async () => {
-  const { write, append, collect, text } = await openHome();
-  const [half, rest] = [Buffer.from("two ü").subarray(0, 5), Buffer.from("two ü").subarray(5)];
-  await write("projects/-p/s.jsonl", "one\n");
-  await append("projects/-p/s.jsonl", half);
-  await collect();
-  expect(await text("projects/-p/s.jsonl")).toBe("one\n");
-  await append("projects/-p/s.jsonl", Buffer.concat([rest, Buffer.from("\nthree")]));
-  await collect();
-  expect(await text("projects/-p/s.jsonl")).toBe("one\ntwo ü\n");
-});
-
-test("a truncated and a replaced file are read anew", async () => {
-  const { home, write, append, collect, text } = await openHome();
-  await write("projects/-p/s.jsonl", "one\ntwo\n");
-  await collect();
-  await truncate(join(home, "projects/-p/s.jsonl"), 0);
-  await append("projects/-p/s.jsonl", "new\n");
-  await collect();
-  expect(await text("projects/-p/s.jsonl")).toBe("new\n");
-  await write("projects/-p/s.jsonl", "another and longer\n");
-  await collect();
-  expect(await text("projects/-p/s.jsonl")).toBe("another and longer\n");
 });
 
 test("what was collected of a deleted file stays, until retention forgets it", async () => {

@@ -101,10 +101,6 @@ test("search_semantic without a model searches for any of the words, and says so
   await expect(ask("search_semantic", { query: "?!" })).rejects.toThrow("query: must have a word");
 });
 
-test("collect_now tells what was collected", async () => {
-  expect(await ask("collect_now", {})).toMatchObject({ files_scanned: 3, duration_ms: expect.any(Number) });
-});
-
 test("generate_summary without a model uses the session's own words", async () => {
   expect(await ask("generate_summary", { session_id: "s1" })).toMatchObject({
     model: null,
@@ -125,13 +121,7 @@ test("restore_session gives a text and the command that resumes", async () => {
 });
 
 test("memory files, plans and prompts are found, masked", async () => {
-  const { files } = await ask("list_memory_files", { project: "app" });
-  expect(files).toMatchObject([{ filename: "MEMORY.md", project_encoded: "-home-ana-app" }]);
   expect(await ask("get_memory_file", { project: "-home-ana-app" })).toMatchObject({ content: "# Remember" });
-  expect(await ask("list_plans", {})).toMatchObject({
-    total: 1,
-    plans: [{ codename: "calm-otter", session_ids: ["s1"] }],
-  });
   expect(await ask("list_plans", { include_agent_plans: true, limit: 1 })).toMatchObject({
     count: 1,
     total: 2,
@@ -140,10 +130,8 @@ test("memory files, plans and prompts are found, masked", async () => {
     content: "# Plan\n***",
     agent_plans: [{ codename: "calm-otter-agent-ab12", content: "# Part" }],
   });
-  expect(await ask("search_history", { query: "use", session_id: "s1" })).toMatchObject({
-    total: 1,
-    entries: [{ display: "use ***", session_id: "s1" }],
-  });
+  const { entries } = await ask("search_history", { query: "use", session_id: "s1" });
+  expect(entries).toMatchObject([{ display: "use ***", session_id: "s1" }]);
   expect(await ask("search_history", { since: "2027-01-01" })).toMatchObject({ total: 0 });
 });
 

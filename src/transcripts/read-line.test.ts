@@ -149,9 +149,9 @@ test("broken JSON, unknown types, odd values and invalid UTF-8 do no harm", asyn
   expect(index.search(question("platypus")).total).toBe(1);
 });
 
-test("a line of 100 MB is searched at its beginning", async () => {
+test("a line of 20 MB is searched at its beginning", async () => {
   const index = await open();
-  const huge = Buffer.alloc(100_000_000, "filler ");
+  const huge = Buffer.alloc(20_000_000, "filler ");
   huge.write('{"type":"user","message":{"content":"aardvark ');
   huge.write(" zebra", huge.length - 10);
   huge[huge.length - 1] = 10;

@@ -200,6 +200,6 @@ test("no text is a query that breaks the search", () => {
       ),
       (query) => outcome(query) === "as it should",
     ),
-    { numRuns: 200 },
+    { numRuns: 80 },
   );
 });

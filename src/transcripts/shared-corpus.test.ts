@@ -14,7 +14,7 @@ import { createCollector } from "./collector.ts";
 import type { Corpus } from "./corpus.ts";
 import { openSharedCorpus } from "./shared-corpus.ts";
 import { openTranscriptIndex, type TranscriptIndex } from "./transcript-index.ts";
-import { question, quiet } from "./transcript-index.fixture.ts";
+import { quiet } from "./transcript-index.fixture.ts";
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -261,27 +261,4 @@ test("a reader goes on after the store was away", async () => {
   await until(() => kv.check().then(() => true));
   await home.collect();
   await until(async () => (await index.sources()).size === 2);
-});
-
-test("SQLite that follows the store answers as SQLite that collects by itself", async () => {
-  const writer = await openShared();
-  const { index: following } = await followerOf(writer);
-  const directory = await temporaryDirectory();
-  const own = openTranscriptIndex({ path: join(directory, "own.db"), log: quiet });
-  afterFile(() => own.close());
-  const home = join(import.meta.dirname, "../../test/transcripts/fixtures/home");
-  for (const into of [own, writer.corpus])
-    await createCollector({
-      homes: [home],
-      codexHome: join(directory, "codex"),
-      corpus: into,
-      log: quiet,
-      now: () => new Date(),
-    }).collect(never);
-  await until(async () => (await following.sources()).size === (await own.sources()).size);
-  const all = { project: "", limit: 100, offset: 0, updatedSince: 0 };
-  expect(following.listSessions(all)).toEqual(own.listSessions(all));
-  expect(own.listSessions(all).total).toBe(11);
-  expect(following.search(question("walrus"))).toEqual(own.search(question("walrus")));
-  expect(own.search(question("walrus")).total).toBe(2);
 });

@@ -1,4 +1,3 @@
-import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
@@ -34,22 +33,6 @@ test("a file that another process has locked is unavailable, and works when it i
   expect(sql.all("SELECT n FROM t")).toEqual([{ n: 1 }]);
 });
 
-test("a full file changes nothing, and takes more when there is room", async () => {
-  const { sql } = await newFile();
-  sql.run("CREATE TABLE t (text)");
-  const insert = () =>
-    sql.transaction(() => {
-      sql.run("INSERT INTO t VALUES ('first')");
-      sql.run("INSERT INTO t VALUES (?)", "x".repeat(100_000));
-    });
-  sql.all("PRAGMA max_page_count = 10");
-  expect(insert).toThrow(expect.objectContaining(unavailable("cannot grow: make room on its disk")));
-  expect(sql.all("SELECT COUNT(*) AS count FROM t")).toEqual([{ count: 0 }]);
-  sql.all("PRAGMA max_page_count = 1000");
-  insert();
-  expect(sql.all("SELECT COUNT(*) AS count FROM t")).toEqual([{ count: 2 }]);
-});
-
 test("damage inside what is stored is told; a fault of the program stays one", async () => {
   const { path, sql, other } = await newFile();
   const index = openTranscriptIndex({ path, log: quiet });
@@ -59,17 +42,4 @@ test("damage inside what is stored is told; a fault of the program stays one", a
   const read = () => index.entries("s", { offset: 0, limit: 1, since: null, until: null });
   expect(read).toThrow(expect.objectContaining(unavailable("is damaged: move it away")));
   expect(() => sql.all("SELEKT")).toThrow(expect.objectContaining({ code: "ERR_SQLITE_ERROR" }));
-});
-
-test("a file that was replaced by what cannot be opened is unavailable until that is gone", async () => {
-  const { path, sql } = await newFile();
-  sql.run("CREATE TABLE t (n)");
-  await rm(path);
-  await mkdir(path);
-  sql.renew();
-  expect(() => sql.all("SELECT * FROM t")).toThrow(
-    expect.objectContaining(unavailable("cannot be used: give this user the right")),
-  );
-  await rm(path, { recursive: true });
-  sql.run("CREATE TABLE t (n)");
 });

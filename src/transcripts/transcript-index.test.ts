@@ -268,6 +268,6 @@ test("however a file is split, the index is the same as after one reading", asyn
         ]);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 20 },
   );
 });

@@ -33,22 +33,19 @@ test("there is a line for stdio, one with a key, and one to sign in", () => {
   expect([others.length, toSignIn.length]).toEqual([2, 1]);
 });
 
-const newUserWith = async (line: string) => {
+test("after each line Claude Code is connected, by the last one after a sign-in through a browser", async () => {
   const user = await newUser({ BRIDGE_KEY: key });
-  expect(await user.type(line.replace(/https?:\/\/[^/]+/, url))).toMatchObject({ code: 0 });
-  const state = async () => /^bridge: .* - (.*)$/m.exec((await user.claude("mcp", "list")).stdout)?.[1];
-  return { ...user, state };
-};
-
-test.each(others)("after `%s` Claude Code is connected", async (line) => {
-  const user = await newUserWith(line);
-  expect(await user.state()).toBe("✔ Connected");
-});
-
-test.each(toSignIn)("after `%s` Claude Code signs in through a browser, and is connected", async (line) => {
-  const user = await newUserWith(line);
-  expect(await user.state()).toBe("! Needs authentication");
-  const login = ["-qefc", "claude mcp login --no-browser bridge", "/dev/null"];
+  const names = [...others, ...toSignIn].map((_, index) => `bridge-${index}`);
+  for (const [index, line] of [...others, ...toSignIn].entries()) {
+    const named = line.replace(/https?:\/\/[^/]+/, url).replace(/(?<= )bridge(?= )/, `bridge-${index}`);
+    expect(await user.type(named)).toMatchObject({ code: 0 });
+  }
+  const states = async () => {
+    const { stdout } = await user.claude("mcp", "list");
+    return names.map((name) => new RegExp(`^${name}: .* - (.*)$`, "m").exec(stdout)?.[1]);
+  };
+  expect(await states()).toEqual(["✔ Connected", "✔ Connected", "! Needs authentication"]);
+  const login = ["-qefc", `claude mcp login --no-browser ${names.at(-1)}`, "/dev/null"];
   const terminal = spawn("script", login, { ...user.options, stdio: ["pipe", "pipe", "inherit"] });
   afterFile(() => terminal.kill("SIGKILL"));
   const ended = once(terminal, "exit");
@@ -63,5 +60,5 @@ test.each(toSignIn)("after `%s` Claude Code signs in through a browser, and is c
   await page.getByLabel("One of the service's keys").fill(key);
   await page.getByRole("button", { name: "Allow" }).click();
   expect(await ended).toEqual([0, null]);
-  expect(await user.state()).toBe("✔ Connected");
+  expect((await states()).at(-1)).toBe("✔ Connected");
 });

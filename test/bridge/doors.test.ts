@@ -25,7 +25,7 @@ const named = { "x-api-key": key };
 
 let home: string;
 let url: string;
-let output: { stderr: string };
+let served: Awaited<ReturnType<typeof serveBridge>>;
 let clients: Record<"mcp" | "sse" | "stdio", Client>;
 let known: { session_id: string; job_id: string };
 
@@ -47,7 +47,8 @@ beforeAll(async () => {
     await writeFile(join(home, ".claude", path), content);
   }
   const orchestrator = { BRIDGE_ORCHESTRATOR_URL: service.url, BRIDGE_ORCHESTRATOR_KEY: key };
-  ({ url, output } = await serveBridge(home, { BRIDGE_API_KEYS: key, ...orchestrator }));
+  served = await serveBridge(home, { BRIDGE_API_KEYS: key, ...orchestrator });
+  ({ url } = served);
   const env = bridgeEnvironment(home, orchestrator);
   const args = [bridgeProgram, "serve"];
   const requestInit = { headers: named };
@@ -109,20 +110,15 @@ test("without the key nothing but /health answers", async () => {
   }
 });
 
-test("/health answers whichever host it is asked as", async () => {
+test("/health answers whichever host it is asked as; a page of another origin is refused", async () => {
   const { promise, resolve } = Promise.withResolvers<number | undefined>();
   get(`${url}/health`, { headers: { host: "bridge.internal:8100" } }, (answer) => {
     answer.resume();
     resolve(answer.statusCode);
   });
   expect(await promise).toBe(200);
-});
-
-test("a page of another origin, and another host name, are refused", async () => {
-  expect(
-    (await fetch(`${url}/mcp`, { method: "POST", headers: { ...named, origin: "http://evil.example" } }))
-      .status,
-  ).toBe(403);
+  const headers = { ...named, origin: "http://evil.example" };
+  expect((await fetch(`${url}/mcp`, { method: "POST", headers })).status).toBe(403);
 });
 
 test("a line that is appended is found soon, without being asked to collect", async () => {
@@ -144,6 +140,7 @@ test("a line that is appended is found soon, without being asked to collect", as
 
 test("each read leaves a line that says who read what, and no key", async () => {
   await call(clients.mcp, "get_session", { session_id: known.session_id });
+  const { output } = served;
   await until(() => output.stderr.includes('"tool":"get_session"'));
   expect(output.stderr).toMatch(/"principal":"[\da-f]{16}"/);
   expect(output.stderr).not.toContain(key);
@@ -152,12 +149,9 @@ test("each read leaves a line that says who read what, and no key", async () => 
 test("over a key-value store the commands answer as over SQLite", async () => {
   const redis = await startRedis();
   const shared = { KV_URL: redis.url };
-  for (const args of [["sessions"], ["search", "walrus"]]) {
-    const own = await bridge(home, [...args, "--json"]);
-    const answer = await bridge(home, [...args, "--json"], shared);
-    expect({ args, ...answer, stderr: "" }).toEqual({ args, ...own, stderr: "" });
-    expect(own.code).toBe(0);
-  }
+  const search = ["search", "walrus", "--json"];
+  const own = await bridge(home, search);
+  expect({ ...(await bridge(home, search, shared)), stderr: "" }).toEqual({ ...own, code: 0, stderr: "" });
   // An instance that has no files reads what the other one collected.
   const elsewhere = await recordedHome();
   await rm(join(elsewhere, ".claude"), { recursive: true });
@@ -165,12 +159,9 @@ test("over a key-value store the commands answer as over SQLite", async () => {
   expect(stdout).toContain("»walrus«");
 });
 
-const locked = { OAUTH_ISSUER_URL: "https://x.example", OAUTH_CLIENT_ID: "one" };
-
 test.each([
   ["beyond loopback without keys", { BRIDGE_HOST: "0.0.0.0" }, "BRIDGE_API_KEYS is not set"],
   ["with OAuth at an insecure URL", { OAUTH_ISSUER_URL: "http://x.example" }, "it must be an https:// URL"],
-  ["with a client that may go nowhere", locked, "OAUTH_ALLOWED_REDIRECT_URIS"],
   ["with a wrong value", { BRIDGE_PORT: "x" }, "BRIDGE_PORT"],
 ])("a start %s is refused with what to do", async (_, env: Record<string, string>, message) => {
   const { code, stderr } = await bridge(home, ["serve"], { BRIDGE_TRANSPORT: "sse", ...env });
@@ -179,6 +170,5 @@ test.each([
 });
 
 test("SIGTERM ends it in order", async () => {
-  const service = await serveBridge(await recordedHome());
-  expect((await service.stop()).code).toBe(0);
+  expect((await served.stop()).code).toBe(0);
 });

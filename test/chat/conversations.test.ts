@@ -181,20 +181,6 @@ test("an agent that dies in mid-stream is reported as an error, and the conversa
   expect(after).toMatchObject({ session: before.session, resumed: true });
 });
 
-test("a retry joins the answer under way instead of starting the agent again", async () => {
-  const body = saying('scenario: slow-deltas {"count": 20, "rate": 40}', { stream: true });
-  const headers = { "x-request-id": "r-1" };
-  const [one, two] = await Promise.all([
-    post(service, body, { headers }).then(allChunks),
-    post(service, body, { headers }).then(allChunks),
-  ]);
-  const three = await post(service, body, { headers }).then(allChunks);
-  expect(two).toEqual(one);
-  expect(three).toEqual(one);
-  const other = await post(service, body, { headers: { "x-request-id": "r-2" } }).then(allChunks);
-  expect(other[0]?.id).not.toBe(one[0]?.id);
-});
-
 test("a message of tokens alone is answered without an agent, and what it sets is kept", async () => {
   const off = await post(service, saying("/hide-thinking /hide-tools", { stream: true })).then(allChunks);
   expect(kindsOf(off)).toEqual(["role", "stream_config", "stop"]);

@@ -28,7 +28,7 @@ const agentsOf = (service: Service, count: number): Promise<number[]> =>
     { what: `${count} agents` },
   );
 
-test("a new conversation gets the process that was started ahead, and another one takes its place", async () => {
+test("a new conversation gets the process that was started ahead, and another one takes its place; a turn on another model is of another process", async () => {
   const service = await startService({ env: { AGENT_MODE: "true" } });
   const [spare] = await agentsOf(service, 1);
   const first = await ask(service, "a");
@@ -36,41 +36,36 @@ test("a new conversation gets the process that was started ahead, and another on
   const two = await agentsOf(service, 2);
   expect(await ask(service, "b")).toMatchObject({ pid: two.find((pid) => pid !== spare), turn: 1 });
   expect(await ask(service, "a")).toMatchObject({ pid: spare, turn: 2 });
+
+  // A turn on another model, and back, continues the session in another process.
+  const told = [first, await ask(service, "a", "opus"), await ask(service, "a")];
+  expect(told.map(({ model }) => model)).toEqual(["sonnet", "opus", "sonnet"]);
+  for (const each of told.slice(1)) expect(each).toMatchObject({ session: first.session, resumed: true });
 });
 
-test("no more processes wait than are allowed, the longest unused go, and their conversations are resumed", async () => {
+test("none is started without need, no more wait than are allowed, the longest unused go, and their conversations are resumed", async () => {
   const service = await startService({
     env: { AGENT_MODE: "true", AGENT_MODE_IDLE_PROCESSES: "2", AGENT_MODE_WARM_PROCESSES: "0" },
   });
+  // A message of tokens alone, and what a chat UI asks on the side, start none.
+  const title =
+    '### Task:\nGenerate a title\n{ "title": "…" }\n<chat_history>\nUSER: Hello there\n</chat_history>';
+  for (const text of ["/show-all /hide-tools", "/stream-status", title])
+    expect((await post(service, saying(text))).status).toBe(200);
+  expect(await livingAgents(service)).toEqual([]);
   const first = await ask(service, "1");
+  expect(await livingAgents(service)).toHaveLength(1);
   for (const conversation of ["2", "3", "4"]) await ask(service, conversation);
   const left = await agentsOf(service, 2);
   expect(left).not.toContain(first.pid);
   expect(await ask(service, "1")).toMatchObject({ session: first.session, resumed: true });
 });
 
-test("a message of tokens alone, and what a chat UI asks on the side, start none", async () => {
-  const service = await startService({ env: { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0" } });
-  const title =
-    '### Task:\nGenerate a title\n{ "title": "…" }\n<chat_history>\nUSER: Hello there\n</chat_history>';
-  for (const text of ["/show-all /hide-tools", "/stream-status", title])
-    expect((await post(service, saying(text))).status).toBe(200);
-  expect(await livingAgents(service)).toEqual([]);
+test("a process that nobody has used for AGENT_MODE_KEEP_ALIVE goes", async () => {
+  const env = { AGENT_MODE: "true", AGENT_MODE_KEEP_ALIVE: "1", AGENT_MODE_WARM_PROCESSES: "0" };
+  const service = await startService({ env });
   await ask(service, "1");
-  expect(await livingAgents(service)).toHaveLength(1);
-});
-
-test("a process that nobody has used for AGENT_MODE_KEEP_ALIVE goes, one that has no place in the pool at once", async () => {
-  const short = await startService({
-    env: { AGENT_MODE: "true", AGENT_MODE_KEEP_ALIVE: "1", AGENT_MODE_WARM_PROCESSES: "0" },
-  });
-  const small = await startService({
-    env: { AGENT_MODE: "true", AGENT_MODE_IDLE_PROCESSES: "0", AGENT_MODE_WARM_PROCESSES: "0" },
-  });
-  for (const service of [short, small]) {
-    await ask(service, "1");
-    await agentsOf(service, 0);
-  }
+  await agentsOf(service, 0);
 });
 
 test("when the agent's package changes, processes are replaced and conversations continue as the new agent", async () => {
@@ -94,13 +89,4 @@ test("when the agent's package changes, processes are replaced and conversations
   expect(after).toMatchObject({ session: before.session, resumed: true });
   await until(async () => !(await livingAgents(service)).includes(spare ?? 0));
   expect(await ask(service, "new", "writer")).toMatchObject({ model: "opus", turn: 1 });
-});
-
-test("a turn on another model, and back, continues the session in another process", async () => {
-  const service = await startService({ env: { AGENT_MODE: "true" } });
-  const first = await ask(service, "a");
-  const second = await ask(service, "a", "opus");
-  const third = await ask(service, "a");
-  expect([first, second, third].map(({ model }) => model)).toEqual(["sonnet", "opus", "sonnet"]);
-  for (const told of [second, third]) expect(told).toMatchObject({ session: first.session, resumed: true });
 });

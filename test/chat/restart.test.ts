@@ -9,21 +9,6 @@ import { allChunks, chunksOf, kindsOf, post, saying } from "./asking.ts";
 const headers = { "x-conversation-id": "kept" };
 const env = { AGENT_MODE: "true" };
 
-test("at its end the service ends streams with an error, and leaves no process", async () => {
-  const service = await startService({ env });
-  const response = await post(service, saying("scenario: sleep {}", { stream: true }));
-  const chunks = chunksOf(response);
-  await chunks.next();
-  const agents = await until(async () => {
-    const living = await livingAgents(service);
-    return living.length > 0 ? living : null;
-  });
-  const stopped = service.stop();
-  expect(kindsOf(await Array.fromAsync(chunks)).at(-1)).toBe("error draining");
-  expect(await stopped).toBe(0);
-  expect(agents.filter(isRunning)).toEqual([]);
-});
-
 test("with a drain timeout it lets answers finish", async () => {
   const service = await startService({ env: { ...env, SERVICE_DRAIN_TIMEOUT: "30" } });
   const response = await post(
@@ -37,7 +22,7 @@ test("with a drain timeout it lets answers finish", async () => {
   expect(await stopped).toBe(0);
 });
 
-test("a conversation and the visibility outlive a crash of the service; its processes do not", async () => {
+test("a conversation and the visibility outlive a crash of the service, its processes do not; at its end it ends streams with an error", async () => {
   const home = await temporaryDirectory();
   const first = await startService({ home, env });
   await post(first, saying("/hide-thinking"));
@@ -50,6 +35,18 @@ test("a conversation and the visibility outlive a crash of the service; its proc
   expect(after).toMatchObject({ session: before["session"], cwd: before["cwd"], resumed: true });
   const thinking = saying('scenario: chat {"steps": [{"thinking": "hm"}, {"text": "so"}]}', { stream: true });
   expect(kindsOf(await post(second, thinking).then(allChunks))).toEqual(["role", "final", "stop"]);
+
+  const response = await post(second, saying("scenario: sleep {}", { stream: true }));
+  const chunks = chunksOf(response);
+  await chunks.next();
+  const running = await until(async () => {
+    const living = await livingAgents(second);
+    return living.length > 1 ? living : null;
+  });
+  const stopped = second.stop();
+  expect(kindsOf(await Array.fromAsync(chunks)).at(-1)).toBe("error draining");
+  expect(await stopped).toBe(0);
+  expect(running.filter(isRunning)).toEqual([]);
 });
 
 const answerOf = async (response: Response): Promise<Record<string, unknown>> => {

@@ -1,18 +1,20 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
+import { asks } from "../asks.ts";
 import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
 import { startService } from "../service.ts";
 import { until } from "../until.ts";
 import { openPage } from "./open-page.ts";
+import { scriptTasks } from "./script-time.ts";
 
 /* Chat in a real browser, with the real service and the scripted agent. */
 
-const [service, withoutAgent, browser] = await Promise.all([
+const [service, browser] = await Promise.all([
   // With this policy nothing but an explicit cancel stops an answer.
   startService({ env: { AGENT_MODE: "true", AGENT_MODE_ON_DISCONNECT: "detach" } }),
-  startService(),
   openBrowser(),
 ]);
+const ask = asks(service);
 
 const steps = (...all: object[]): string => `scenario: chat ${JSON.stringify({ steps: all })}`;
 
@@ -149,8 +151,46 @@ test("what the agent shows is switched for everyone, and holds for the next answ
   await until(() => other.getByLabel("Tools").isChecked());
 });
 
-test("without an agent the page says how to have one, and is not in the navigation", async () => {
-  const { page } = await openPage(browser, withoutAgent, "/ui/chat");
-  await page.getByText("AGENT_MODE=true svc serve").waitFor();
-  expect(await page.getByRole("link", { name: "Chat" }).count()).toBe(0);
+/* Text that takes long to read as markdown: the page answers all the same. */
+
+/** Of 51 KB the library that reads markdown makes a task of 6 s on a quiet machine. */
+const hostile = ">>\n\\ \n".repeat(7300);
+const inPieces = (steps: object[]): string =>
+  `scenario: chat ${JSON.stringify({ steps, deltaLength: 2000, deltaMs: 20 })}`;
+
+/** The longest task of the page's scripts, ms of processor time. */
+const longestTask = async (page: Page, act: () => Promise<void>): Promise<number> =>
+  (await scriptTasks(browser, page, act))[0] ?? 0;
+
+test("51 KB that are slow to read hold neither the conversation nor the output of a job up", async () => {
+  const piece = { text: `x\n\n${hostile.slice(0, 8000)}` };
+  const steps = [piece, { thinking: "." }, { text: hostile }];
+  const job = await ask.ended((await ask.submit({ task: inPieces(steps) })).id);
+  const { page } = await openPage(browser, service, "/ui/jobs/none");
+  for (const pane of ["conversation", "output"]) {
+    const longest = await longestTask(page, async () => {
+      await page.goto(`${service.url}/ui/jobs/${job.id}?pane=${pane}`);
+      await page.locator(".markdown blockquote").first().waitFor({ state: "attached" });
+      await page.keyboard.press("G");
+      await page
+        .getByRole("button", { name: /more characters$/ })
+        .last()
+        .waitFor();
+    });
+    expect(longest).toBeLessThan(1500);
+  }
+});
+
+test("51 KB that are slow to read hold a chat up neither as they come nor when it is opened again", async () => {
+  const { page } = await openPage(browser, service, "/ui/chat");
+  const came = await longestTask(page, async () => {
+    await page.getByLabel("Message", { exact: true }).fill(inPieces([{ text: hostile }]));
+    await page.keyboard.press("Enter");
+    await page.getByText(/tokens read/).waitFor();
+  });
+  const opened = await longestTask(page, async () => {
+    await page.reload();
+    await page.locator(".markdown blockquote").first().waitFor({ state: "attached" });
+  });
+  expect(Math.max(came, opened)).toBeLessThan(1500);
 });

@@ -28,15 +28,13 @@ const hostile: Record<string, (length: number) => string> = {
   "entries that are half a link": (length) => times("-\n\t(", length),
 };
 
-test.each(Object.keys(hostile))(
-  "10,000 characters of %s, the most that is read at once, hold nothing up",
-  (name) => {
-    const text = hostile[name]?.(10_000) ?? "";
-    const began = process.cpuUsage();
-    markdownTokens(text);
-    expect(process.cpuUsage(began).user / 1000).toBeLessThan(1500);
-  },
-);
+// At most 10,000 characters are read at once; half of them show what grows faster than they do.
+test.each(Object.keys(hostile))("5000 characters of %s hold nothing up", (name) => {
+  const text = hostile[name]?.(5000) ?? "";
+  const began = process.cpuUsage();
+  markdownTokens(text);
+  expect(process.cpuUsage(began).user / 1000).toBeLessThan(500);
+});
 
 test("what nests too deep is shown as it was written; what people write is not", () => {
   expect(markdownTokens(`${"> ".repeat(10_000)}a`)).toBeNull();

@@ -9,7 +9,12 @@ export const openPage = async (
   path = "/",
   options: BrowserContextOptions = {},
 ): Promise<{ page: Page; faults: string[] }> => {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    // What turns as long as a job runs would be painted sixty times a second.
+    reducedMotion: "reduce",
+    ...options,
+  });
   onTestFinished(() => context.close());
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);

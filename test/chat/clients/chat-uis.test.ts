@@ -100,58 +100,6 @@ test("Open WebUI: the chat is a conversation; its title, tags and follow-ups nev
   expect(lastAsked(scene.model)).not.toContain("begun elsewhere");
 });
 
-test("Open WebUI: temporary chats, which all have one id, are not one conversation", async () => {
-  const headers = openWebUi("local:abcdef");
-  await send(openWebUiBody([user(`The word is heliotrope. ${textOf("ok")}`)]), headers);
-  const other = await send(openWebUiBody([user(`Another chat. ${textOf("ok")}`)]), headers);
-  expect(other.answered.get("x-service-conversation-source")).toBe("hash");
-  expect(lastAsked(scene.model)).toContain("Another chat.");
-  expect(lastAsked(scene.model)).not.toContain("heliotrope");
-});
-
-const libreChatBody = (messages: unknown[]) => ({
-  user: "66f0c0ffee",
-  stream: true,
-  stream_options: { include_usage: true },
-  temperature: 1,
-  top_p: 1,
-  presence_penalty: 0,
-  frequency_penalty: 0,
-  messages,
-});
-
-test("LibreChat: parts as content, its id as header, and a title that never reaches the agent", async () => {
-  const headers = {
-    "x-conversation-id": "b7e2c0de",
-    "user-agent": "LibreChat",
-    "x-stainless-retry-count": "0",
-  };
-  const first = [user([{ type: "text", text: `The word is verdigris. ${textOf("Noted.")}` }])];
-  expect(shown(await send(libreChatBody(first), headers))).toBe("Noted.");
-  const asked = askedOf(scene.model).length;
-  const prompt =
-    "Provide a concise, 5-word-or-less title for the conversation, using title case conventions. Only return the title itself.\n\nConversation:\nUser: The word is verdigris.\nAI: Noted.";
-  expect(shown(await send({ messages: [user(prompt)] }, headers))).toBe("The word is verdigris");
-  expect(askedOf(scene.model)).toHaveLength(asked);
-  const more = [
-    ...first,
-    { role: "assistant", content: "Noted." },
-    user([{ type: "text", text: textOf("Yes.") }]),
-  ];
-  const next = await send(libreChatBody(more), headers);
-  expect(shown(next)).toBe("Yes.");
-  expect(lastAsked(scene.model)).toContain("verdigris");
-});
-
-test.each(["{{LIBRECHAT_BODY_CONVERSATIONID}}", ""])(
-  "LibreChat: the id %j names no conversation",
-  async (id) => {
-    const headers = { "x-conversation-id": id };
-    const answer = await send(libreChatBody([user(textOf("A new one."))]), headers);
-    expect(answer.answered.get("x-service-conversation-source")).toBe("hash");
-  },
-);
-
 test("LiteLLM: the public layout of the usage, and its own parameters do no harm", async () => {
   const answer = await send(
     {
@@ -180,37 +128,4 @@ test("LiteLLM: the public layout of the usage, and its own parameters do no harm
   expect(stop).toMatchObject({ choices: [{ delta: {}, finish_reason: "stop" }] });
   expect(usage).toMatchObject({ choices: [], usage: { total_tokens: expect.any(Number) } });
   expect(answer.text).toContain(JSON.stringify(work.thoughts[0]?.slice(0, 12)));
-});
-
-test("slash tokens never reach the model, and a message of nothing else asks it nothing", async () => {
-  const hidden = await send({ messages: [user("/hide-thinking do the /hide-tools work /hide-narration")] });
-  expect(shown(hidden)).toBe(work.words.at(-1));
-  expect(hidden.text).not.toContain("reasoning_content");
-  expect(lastAsked(scene.model)).toContain("do the work");
-  expect(lastAsked(scene.model)).not.toMatch(/\/hide-(thinking|tools|narration)/);
-
-  const asked = askedOf(scene.model).length;
-  const all = {
-    show_thinking: true,
-    show_tools: true,
-    show_text: true,
-    show_narration: true,
-    show_final: true,
-  };
-  expect(
-    JSON.parse(shown(await send({ messages: [user(" /show-all\n/stream-status ")], stream: true }))),
-  ).toEqual(all);
-  expect(askedOf(scene.model)).toHaveLength(asked);
-
-  // The reply to the tokens is in the client's history now, and the agent knows nothing of it.
-  const kept = await send({
-    messages: [
-      user("/show-all"),
-      { role: "assistant", content: JSON.stringify(all) },
-      user(`Is /usr/hide-tools a path, and /hide-everything? ${textOf("Both are.")}`),
-    ],
-  });
-  expect(shown(kept)).toBe("Both are.");
-  expect(lastAsked(scene.model)).toContain("Is /usr/hide-tools a path, and /hide-everything?");
-  expect(lastAsked(scene.model)).not.toContain("show_thinking");
 });

@@ -29,6 +29,8 @@ export const startScene = async (more: Record<string, string> = {}): Promise<Sce
   model.script(clientScript(file));
   const env = {
     AGENT_MODE: "true",
+    // Each is a start of the real CLI; what is started ahead is tested with the fake agent.
+    AGENT_MODE_WARM_PROCESSES: "0",
     SERVICE_API_KEYS: key,
     SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../../node_modules/.bin/claude"),
     MODEL_API_BASE_URL: model.url,

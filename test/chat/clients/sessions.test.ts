@@ -34,13 +34,12 @@ const said = (...words: string[]): Message[] =>
 const ask = async (
   { service: { url }, before, word }: Asked,
   headers: Record<string, string>,
-  more: Record<string, unknown> = {},
 ): Promise<Response> => {
   const messages = [...before, userSays(word)];
   const response = await wire.fetch(`${url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
-    body: JSON.stringify({ model: "default", messages, ...more }),
+    body: JSON.stringify({ model: "default", messages }),
   });
   const { choices } = (await response.json()) as { choices: { message: { content: string } }[] };
   expect(choices[0]?.message.content).toBe(word.toUpperCase());
@@ -68,21 +67,10 @@ const textsOf = (content: unknown): string[] =>
 const asTold = (messages: readonly Message[]): string[] =>
   messages.map(({ role, content }) => `${role}: ${content}`);
 
-/** By each way to name a conversation. A client that has an id need not repeat what was said. */
+/** By an id, whose client need not repeat what was said, and by the first message. */
 const ways = [
-  {
-    source: "header",
-    headers: (id: string) => ({ "x-conversation-id": id }),
-    more: () => ({}),
-    repeats: false,
-  },
-  {
-    source: "metadata",
-    headers: () => ({}),
-    more: (id: string) => ({ metadata: { conversation_id: id } }),
-    repeats: false,
-  },
-  { source: "hash", headers: () => ({}), more: () => ({}), repeats: true },
+  { source: "header", headers: (id: string) => ({ "x-conversation-id": id }), repeats: false },
+  { source: "hash", headers: () => ({}), repeats: true },
 ];
 
 const answersOnRecord = async ({ home }: Service): Promise<number[]> => {
@@ -106,12 +94,11 @@ test("a conversation outlives a crash by its transcript, and the transcript's lo
   let { service } = scene;
   const say = (word: string, before: string[], { whole = false } = {}) =>
     Promise.all(
-      ways.map(async ({ source, headers, more, repeats }) => {
+      ways.map(async ({ source, headers, repeats }) => {
         const own = (each: string): string => `${each}-${source}`;
         const response = await ask(
           { service, before: repeats || whole ? said(...before.map(own)) : [], word: own(word) },
           headers(source),
-          more(source),
         );
         expect(response.headers.get("x-service-conversation-source")).toBe(source);
         return { lines: told(own(word)), own };
@@ -122,7 +109,7 @@ test("a conversation outlives a crash by its transcript, and the transcript's lo
   await say("two", ["one"]);
   // The answer is sent a moment before it is on record.
   await until(async () => (await answersOnRecord(service)).every((count) => count === 2));
-  service = await crash(service, { AGENT_MODE_KEEP_ALIVE: "0", AGENT_MODE_WARM_PROCESSES: "0" });
+  service = await crash(service, { AGENT_MODE_KEEP_ALIVE: "0" });
   for (const { lines, own } of await say("three", ["one", "two"]))
     expect(lines).toEqual(asTold([...said(own("one"), own("two")), userSays(own("three"))]));
 
@@ -142,5 +129,5 @@ test("a conversation outlives a crash by its transcript, and the transcript's lo
     expect(order).toEqual(order.toSorted((a, b) => a - b));
   }
   checkWire(wire.exchanges);
-  expect(wire.exchanges).toHaveLength(12);
+  expect(wire.exchanges).toHaveLength(4 * ways.length);
 });
