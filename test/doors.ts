@@ -1,9 +1,9 @@
-import { execFile } from "node:child_process";
 import { ClientError } from "../src/client/client-error.ts";
 import { hasBody, type Operation } from "../src/contract/operation.ts";
 import { operations, type Operations } from "../src/contract/operations.ts";
+import { svc } from "./cli/run-svc.ts";
 import { mcpDoors } from "./mcp-doors.ts";
-import { svcProgram, type Service } from "./service-process.ts";
+import type { Service } from "./service-process.ts";
 
 export type Question = {
   operation: keyof Operations;
@@ -172,13 +172,8 @@ const cli: Door = {
     ];
     const { hostname, port } = new URL(service.url);
     const env = { ...service.env, SERVICE_HOST: hostname, SERVICE_PORT: port };
-    const [node, ...program] = svcProgram;
-    const stdout = await new Promise<string>((resolve) => {
-      // The exit code reports a failure too; its body is on stdout all the same.
-      execFile(node, [...program, ...args], { env, cwd: service.home, maxBuffer: 1e8 }, (_, text) =>
-        resolve(text),
-      );
-    });
+    // The exit code reports a failure too; its body is on stdout all the same.
+    const { stdout } = await svc(args, { env, cwd: service.home });
     return { body: JSON.parse(stdout) as unknown };
   },
 };

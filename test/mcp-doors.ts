@@ -5,6 +5,7 @@ import {
   type Transport,
 } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { AjvJsonSchemaValidator } from "@modelcontextprotocol/client/validators/ajv";
 import type { Operation } from "../src/contract/operation.ts";
 import { operations } from "../src/contract/operations.ts";
 import { afterFile } from "./cleanup.ts";
@@ -41,10 +42,25 @@ const mcpDoor = (name: string, era: Era, transport: (service: Service) => Transp
   };
 };
 
+/** Schemas are the same at every door, and are compiled once. */
+const compiled = new Map<string, ReturnType<AjvJsonSchemaValidator["getValidator"]>>();
+const ajv = new AjvJsonSchemaValidator();
+const jsonSchemaValidator: Pick<AjvJsonSchemaValidator, "getValidator"> = {
+  getValidator: (schema) => {
+    const text = JSON.stringify(schema);
+    const known = compiled.get(text) ?? ajv.getValidator(schema);
+    compiled.set(text, known);
+    return known as never;
+  },
+};
+
 /** Null: a service that shuts down takes no new sessions. */
 const connected = async (transport: Transport, era: Era): Promise<Client | null> => {
   const mode = era === "2025-11-25" ? "legacy" : { pin: era };
-  const client = new Client({ name: "same-answer", version: "1" }, { versionNegotiation: { mode } });
+  const client = new Client(
+    { name: "same-answer", version: "1" },
+    { versionNegotiation: { mode }, jsonSchemaValidator },
+  );
   try {
     await client.connect(transport);
   } catch (error) {

@@ -107,24 +107,14 @@ describe("paths", () => {
   });
 
   test.each([
-    "..%2f..%2fetc%2fpasswd",
-    "%2e%2e%2fx",
+    ..."..%2f..%2fetc%2fpasswd %2e%2e%2fx %00 a%0ab __proto__ constructor %25zz é".split(" "),
     "x".repeat(5000),
-    "%00",
-    "a%0ab",
-    "__proto__",
-    "constructor",
-    "%25zz",
-    "é",
   ])("an id like %s is a job that does not exist", async (id) => {
     const { app } = createTestApp();
-    const encoded = await failureOf(app.request(`/jobs/${id}`));
-    expect(encoded).toMatchObject({ status: 404, code: "job_not_found" });
-    expect(await failureOf(app.request(`/jobs/${id}/events`))).toMatchObject({
-      status: 404,
-      code: "job_not_found",
-    });
-    expect(await failureOf(app.request(`/jobs/${id}`, { method: "DELETE" }))).toMatchObject({ status: 404 });
+    const missing = { status: 404, code: "job_not_found" };
+    expect(await failureOf(app.request(`/jobs/${id}`))).toMatchObject(missing);
+    expect(await failureOf(app.request(`/jobs/${id}/events`))).toMatchObject(missing);
+    expect(await failureOf(app.request(`/jobs/${id}`, { method: "DELETE" }))).toMatchObject(missing);
   });
 
   test.each(["/jobs/%zz", "/jobs/%", "/jobs/%c0%80", "/jobs?status=%zz", "/jobs?%e0%a4=x"])(
@@ -204,34 +194,15 @@ describe("errors", () => {
 describe("whatever is sent", () => {
   const methods = fc.constantFrom("GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS", "PATCH", "X-ODD");
   const segment = fc.oneof(
-    fc.constantFrom(
-      "jobs",
-      "profiles",
-      "health",
-      "events",
-      "docs",
-      "..",
-      ".",
-      "",
-      "%",
-      "%2f",
-      "%zz",
-      "openapi.json",
-    ),
+    fc.constantFrom("", ..."jobs profiles health events docs .. . % %2f %zz openapi.json".split(" ")),
     fc.string({ maxLength: 20 }),
   );
   const queries = fc.oneof(
     fc.constantFrom(
       "",
-      "?",
-      "?limit=1e2",
-      "?limit=%205",
-      "?limit",
-      "?limit=1&limit=2",
-      "?status=queued",
-      "?after=-1",
-      "?&&=&",
-      "?__proto__=1",
+      ..."? ?limit=1e2 ?limit=%205 ?limit ?limit=1&limit=2 ?status=queued ?after=-1 ?&&=& ?__proto__=1".split(
+        " ",
+      ),
     ),
     fc.string({ maxLength: 30 }).map((text) => `?${text}`),
     fc.webQueryParameters().map((text) => `?${text}`),
@@ -249,12 +220,8 @@ describe("whatever is sent", () => {
     fc.string().map((task) => JSON.stringify({ task })),
   );
   const contentTypes = fc.constantFrom(
-    "application/json",
     "application/json; charset=utf-8",
-    "text/plain",
-    "application/x+json",
-    ";;",
-    "application/json;charset=latin1",
+    ..."application/json text/plain application/x+json ;; application/json;charset=latin1".split(" "),
   );
 
   test("no request makes the service fail, and every answer is JSON or empty", async () => {
@@ -283,7 +250,7 @@ describe("whatever is sent", () => {
           else await answer.body?.cancel();
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 });

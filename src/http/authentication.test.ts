@@ -80,20 +80,14 @@ describe("keys", () => {
 });
 
 describe("with keys", () => {
+  const paths =
+    "/jobs /metrics /openapi.json /docs /docs/start.js /jobs/x/events /nothing /jobs/%zz /health/";
   test.each([
-    ["GET", "/jobs"],
+    ...paths.split(" ").map((path) => ["GET", path] as const),
     ["POST", "/jobs"],
-    ["GET", "/metrics"],
-    ["GET", "/openapi.json"],
-    ["GET", "/docs"],
-    ["GET", "/docs/start.js"],
-    ["GET", "/jobs/x/events"],
-    ["GET", "/nothing"],
     ["PUT", "/jobs"],
     ["POST", "/health"],
-    ["GET", "/jobs/%zz"],
-    ["GET", "/health/"],
-  ])("%s %s needs one: 401 to the letter, before anything else is said", async (method, path) => {
+  ] as const)("%s %s needs one: 401 to the letter, before anything else is said", async (method, path) => {
     const { app, contexts } = createTestApp({ apiKeys: ["sesame"] });
     for (const headers of [{}, { "x-api-key": "wrong" }]) {
       const answer = await app.request(path, { method, headers });
@@ -129,46 +123,20 @@ describe("with keys", () => {
   });
 });
 
-test("a service that is not ready answers 503 with the reasons", async () => {
-  const { app } = createTestApp({
-    readiness: async () => ({
-      ready: false,
-      reasons: ["The store is unreachable"],
-      checks: [],
-      companions: [],
-    }),
-  });
-  const answer = await app.request("/ready");
-  expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
-  expect(await answer.json()).toEqual({
-    ready: false,
-    reasons: ["The store is unreachable"],
-    checks: [],
-    companions: [],
-    transcripts: false,
-  });
-});
+const reasons = ["/srv/jobs cannot be written"];
 
-test("where keys are set only callers with a key see why the service is not ready: the reasons name paths and addresses", async () => {
-  const reasons = ["/srv/jobs cannot be written"];
-  const { app } = createTestApp({
-    apiKeys: ["sesame"],
-    readiness: async () => ({ ready: false, reasons, checks: [], companions: [] }),
-  });
-  const anonymous = await app.request("/ready?api_key=wrong");
-  expect([anonymous.status, await anonymous.json()]).toEqual([
-    503,
-    {
-      ready: false,
-      reasons: ["Send a key to see the reasons"],
-      checks: [],
-      companions: [],
-      transcripts: false,
-    },
-  ]);
-  const known = await app.request("/ready", { headers: { "x-api-key": "sesame" } });
-  expect([known.status, await known.json()]).toEqual([
-    503,
-    { ready: false, reasons, checks: [], companions: [], transcripts: false },
-  ]);
-});
+test.each([
+  ["without keys", [], {}, reasons],
+  ["with a key", ["sesame"], { "x-api-key": "sesame" }, reasons],
+  // They name paths and addresses.
+  ["without the key", ["sesame"], { "x-api-key": "wrong" }, ["Send a key to see the reasons"]],
+])(
+  "a service that is not ready answers 503, and to a caller %s with the reasons it may see",
+  async (_, apiKeys, headers, told) => {
+    const rest = { ready: false, checks: [], companions: [] };
+    const { app } = createTestApp({ apiKeys, readiness: async () => ({ ...rest, reasons }) });
+    const answer = await app.request("/ready", { headers: headers as Record<string, string> });
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
+    expect(await answer.json()).toEqual({ ...rest, reasons: told, transcripts: false });
+  },
+);

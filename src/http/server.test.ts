@@ -209,11 +209,13 @@ describe("closing", () => {
     await until(() => idle.seen.text.includes("200 OK"));
     busy.socket.write(get("/jobs"));
     await until(() => service.lines.length > 0);
-    const closed = server.close(20_000);
+    const began = performance.now();
+    const closed = server.close(60_000);
     await until(() => idle.seen.closed);
     expect(busy.seen).toEqual({ text: "", closed: false });
     answer.resolve();
     await closed;
+    expect(performance.now() - began).toBeLessThan(30_000);
     await until(() => busy.seen.closed);
     expect(busy.seen.text).toMatch(/^HTTP\/1\.1 200 .*"count":0/s);
   });

@@ -160,6 +160,8 @@ const listenFailure = (cause: unknown, address: string, setBy: typeof setByServe
 
 const close = async (server: Server, graceMs: number): Promise<void> => {
   const closed = once(server, "close");
+  // Those with a request under way end soon after its answer, and are not kept for a next one.
+  server.keepAliveTimeout = 1;
   server.close();
   const cut = setTimeout(() => server.closeAllConnections(), graceMs);
   await closed;

@@ -12,30 +12,18 @@ const outcome = (settings: { host: string; apiKeys?: string[] }, headers: Record
 };
 
 describe("bound to loopback", () => {
-  test.each([
-    "localhost",
-    "localhost:8200",
-    "LOCALHOST:1",
-    "127.0.0.1",
-    "127.0.0.1:8200",
-    "[::1]",
-    "[::1]:8200",
-  ])("Host %s passes", (host) => {
-    expect(outcome({ host: "127.0.0.1" }, { host })).toBe("passes");
-    expect(outcome({ host: "::1" }, { host })).toBe("passes");
-  });
+  test.each("localhost localhost:8200 LOCALHOST:1 127.0.0.1 127.0.0.1:8200 [::1] [::1]:8200".split(" "))(
+    "Host %s passes",
+    (host) => {
+      expect(outcome({ host: "127.0.0.1" }, { host })).toBe("passes");
+      expect(outcome({ host: "::1" }, { host })).toBe("passes");
+    },
+  );
 
   test.each([
-    "evil.example",
-    "localhost.evil.example",
-    "127.0.0.1.evil.example:8200",
-    "evil.example:127.0.0.1",
-    "10.0.0.1",
-    "localhost@evil",
-    "::1",
-    "localhost:",
     "",
-    "127.0.0.2",
+    ..."evil.example localhost.evil.example 127.0.0.1.evil.example:8200 evil.example:127.0.0.1".split(" "),
+    ..."10.0.0.1 localhost@evil ::1 localhost: 127.0.0.2".split(" "),
   ])("Host %j is refused", (host) => {
     expect(outcome({ host: "localhost" }, { host })).toBe("forbidden_host");
   });
@@ -52,15 +40,11 @@ describe("bound to loopback", () => {
     },
   );
 
-  test.each([
-    "https://evil.example",
-    "null",
-    "http://localhost.evil.example",
-    "http://evil.example/localhost",
-    "file://",
-    "chrome-extension://x",
-    "http://localhost@evil.example",
-  ])("Origin %s is refused, with a key or without", (origin) => {
+  test.each(
+    "https://evil.example null http://localhost.evil.example http://evil.example/localhost file:// chrome-extension://x http://localhost@evil.example".split(
+      " ",
+    ),
+  )("Origin %s is refused, with a key or without", (origin) => {
     expect(outcome({ host: "127.0.0.1" }, { host: "localhost", origin })).toBe("forbidden_origin");
     expect(outcome({ host: "127.0.0.1", apiKeys: ["k"] }, { host: "localhost", origin })).toBe(
       "forbidden_origin",
@@ -70,16 +54,11 @@ describe("bound to loopback", () => {
 
 describe("bound to another address", () => {
   test("any Host passes; without keys a page must be the service's own", () => {
-    expect(outcome({ host: "0.0.0.0" }, { host: "svc.example:8200" })).toBe("passes");
-    expect(
-      outcome({ host: "0.0.0.0" }, { host: "svc.example:8200", origin: "https://svc.example:8200" }),
-    ).toBe("passes");
-    expect(outcome({ host: "0.0.0.0" }, { host: "svc.example:8200", origin: "https://evil.example" })).toBe(
-      "forbidden_origin",
-    );
-    expect(outcome({ host: "0.0.0.0" }, { host: "svc.example:8200", origin: "null" })).toBe(
-      "forbidden_origin",
-    );
+    const asked = (headers = {}) => outcome({ host: "0.0.0.0" }, { host: "svc.example:8200", ...headers });
+    expect(asked()).toBe("passes");
+    expect(asked({ origin: "https://svc.example:8200" })).toBe("passes");
+    expect(asked({ origin: "https://evil.example" })).toBe("forbidden_origin");
+    expect(asked({ origin: "null" })).toBe("forbidden_origin");
   });
 
   test("with keys a page of another origin is no danger: it has no key", () => {

@@ -130,20 +130,20 @@ test("a client that goes takes its session and its calls with it", async () => {
   expect((await rpc(session.post, hello)).status).toBe(404);
 });
 
-test("a thousand clients that open and vanish leave nothing behind", async () => {
+test("hundreds of clients that open and vanish leave nothing behind", async () => {
   const doors = await startDoors();
   const listeners = () => getEventListeners(doors.closing.signal, "abort").length;
   const before = listeners();
   const started = vi.spyOn(globalThis, "setInterval");
   const stopped = vi.spyOn(globalThis, "clearInterval");
-  for (let round = 0; round < 10; round += 1) {
+  for (let round = 0; round < 3; round += 1) {
     const sockets = await Promise.all(Array.from({ length: 100 }, () => rawSession(doors)));
     for (const socket of sockets) socket.destroy();
     await until(() => ended(doors) === (round + 1) * 100);
   }
   expect(listeners()).toBe(before);
   const pings = started.mock.results.map(({ value }) => value as unknown);
-  expect(pings.length).toBeGreaterThanOrEqual(1000);
+  expect(pings.length).toBeGreaterThanOrEqual(300);
   expect(stopped.mock.calls.map(([timer]) => timer as unknown)).toEqual(expect.arrayContaining(pings));
   vi.restoreAllMocks();
 });

@@ -85,22 +85,10 @@ describe("the page of a job", () => {
 
   test("has nothing in it that a terminal would obey", () => {
     const hostile = "\u001b]0;owned\u0007\u001b[2Jx\u009b1m\u202E";
-    const text = page({
-      task: hostile,
-      output: hostile,
-      error: hostile,
-      profile: hostile,
-      repo_url: hostile,
-      branch: hostile,
-      commit_sha: hostile,
-      pr_url: hostile,
-      model: hostile,
-      worktree_path: hostile,
-      salvage_ref: hostile,
-      session_id: hostile,
-      pod_name: hostile,
-      warnings: [hostile],
-    });
+    const fields =
+      "task output error profile repo_url branch commit_sha pr_url model worktree_path salvage_ref session_id pod_name";
+    const changes = Object.fromEntries(fields.split(" ").map((name) => [name, hostile]));
+    const text = page({ ...changes, warnings: [hostile] });
     expect(text).not.toMatch(/[[\p{Cc}\p{Bidi_Control}]--[\n]]/v);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { sampleWorktree } from "../../test/cli/sample-worktree.ts";
 import { unpainted } from "./paint.ts";
 import stringWidth from "string-width";
-import { preparedPage, worktreePage, worktreeTable } from "./worktrees.ts";
+import { cleanupReport, diskPage, preparedPage, worktreePage, worktreeTable } from "./worktrees.ts";
 
 const id = "6f1c1a52-3c1e-4a37-9f0e-0d5f4a1b2c3d";
 const list = [
@@ -137,5 +137,158 @@ describe("the page of a worktree", () => {
     );
     expect(text).not.toContain("Run in it");
     expect(page(changes)).toMatch(/^Saved work +refs\/service\/salvage\/x$/m);
+  });
+});
+
+type Cleanup = Parameters<typeof cleanupReport>[0];
+
+const result = (changes: Partial<Cleanup["results"][number]> = {}): Cleanup["results"][number] => ({
+  path: "/srv/worktrees/one",
+  worktree_id: "one",
+  success: true,
+  removed: true,
+  error: null,
+  cancelled_jobs: [],
+  size_bytes: 1_503_238_554,
+  salvage_ref: null,
+  ...changes,
+});
+
+const refused = result({
+  path: "/srv/worktrees/two",
+  worktree_id: "two",
+  success: false,
+  removed: false,
+  error: "It holds work that is not pushed: push it, or give --force,\nwhich saves it first",
+  size_bytes: 5000,
+});
+
+const body = (changes: Partial<Cleanup>): Cleanup => ({
+  success: true,
+  removed: 1,
+  dry_run: false,
+  results: [],
+  ...changes,
+});
+
+const report = (changes: Partial<Cleanup>): string => cleanupReport(body(changes), { paint: unpainted });
+
+describe("the report of a cleanup", () => {
+  test("has each worktree, why one was left, where work is, and what was freed", () => {
+    const saved = result({ salvage_ref: "refs/service/salvage/one", cancelled_jobs: ["a", "b\u001b[2J"] });
+    expect(report({ results: [saved, refused] }).split("\n")).toEqual([
+      expect.stringMatching(/^removed .*1\.4 GiB .*worktrees\/one$/),
+      "    cancelled: a, b",
+      "    unpushed work saved as refs/service/salvage/one",
+      expect.stringMatching(/^left .*4\.9 KiB .*worktrees\/two$/),
+      expect.stringMatching(
+        /^ +It holds work that is not pushed: push it, or give --force, which saves it first$/,
+      ),
+      "1 removed, 1.4 GiB freed; 1 left in place",
+    ]);
+  });
+
+  test("of a dry run does not claim to have done anything", () => {
+    const text = report({ results: [result({ cancelled_jobs: ["a"], salvage_ref: "r" })], dry_run: true });
+    expect(text).toMatch(
+      /^would be removed [^]*would be cancelled: a[^]*would be saved as r\n1 would be removed/,
+    );
+  });
+
+  test("says of one that was gone already that it was removed before", () => {
+    const gone = result({ removed: false, size_bytes: 5000, salvage_ref: "refs/service/salvage/one" });
+    for (const dry_run of [false, true])
+      expect(report({ results: [gone], removed: 0, dry_run })).toMatch(
+        /^was removed before .*\n +what was not pushed then is under refs\/service\/salvage\/one\n0 .*0 B freed$/,
+      );
+  });
+
+  test("wraps reasons to the terminal, never a path", () => {
+    const long = `/srv/${"long/".repeat(12)}worktree`;
+    const narrow = { paint: unpainted, columns: 40 };
+    const lines = cleanupReport(body({ results: [{ ...refused, path: long }] }), narrow).split("\n");
+    expect(lines[0]).toContain(long);
+    for (const line of lines.slice(1)) expect(stringWidth(line)).toBeLessThanOrEqual(40);
+  });
+});
+
+const mebi = 1024 ** 2;
+const gibi = 1024 ** 3;
+type Usage = Parameters<typeof diskPage>[0];
+
+const repository = (
+  repo_key: string | null,
+  repo_url: string,
+  cache_bytes: number,
+  worktrees: number,
+  worktree_bytes: number,
+): Usage["repositories"][number] => ({
+  repo_key,
+  repo_url,
+  cache_bytes,
+  worktrees,
+  worktree_bytes,
+  kept: [],
+});
+
+const usage = (changes: Partial<Usage> = {}): Usage => ({
+  success: true,
+  min_free_bytes: gibi,
+  volumes: [
+    { path: "/srv/repos", purpose: "repositories", free_bytes: 20 * gibi, total_bytes: 100 * gibi },
+    { path: "/srv/worktrees", purpose: "worktrees", free_bytes: null, total_bytes: null },
+  ],
+  repositories: [
+    repository("a1", "https://github.com/acme/app", 300 * mebi, 12, 2 * gibi),
+    repository(null, "", 0, 1, 5000),
+  ],
+  ...changes,
+});
+
+describe("the page of the disk", () => {
+  test("has each repository, the whole, what is free and where the floor is", () => {
+    expect(diskPage(usage(), { paint: unpainted }).split("\n")).toEqual([
+      "  TOTAL    CLONE  WORKTREES  COUNT  REPOSITORY",
+      "2.3 GiB  300 MiB    2.0 GiB     12  https://github.com/acme/app",
+      "4.9 KiB      0 B    4.9 KiB      1  (worktrees without a repository)",
+      "2.3 GiB: 1 repository, 13 worktrees",
+      "",
+      "  FREE       OF  FOR           PATH",
+      "20 GiB  100 GiB  repositories  /srv/repos",
+      "     –        –  worktrees     /srv/worktrees",
+      "",
+      "No job is accepted with less than 1.0 GiB free",
+    ]);
+  });
+
+  test("leaves out what has no clone and takes nothing", () => {
+    const empty = repository("b2", "/nosuch", 0, 1, 0);
+    const all = usage();
+    const lines = (repositories: Usage["repositories"]): string[] =>
+      diskPage(usage({ repositories }), { paint: unpainted }).split("\n");
+    expect(lines([...all.repositories, empty])).toEqual(lines(all.repositories));
+    expect(lines([empty])[0]).toBe("No repositories on disk");
+    const cloned = { ...empty, cache_bytes: 1 };
+    expect(lines([cloned])[1]).toMatch(/\/nosuch$/);
+  });
+
+  test("says that no job is accepted when there is too little room, and what helps", () => {
+    const text = diskPage(usage({ min_free_bytes: 21 * gibi }), {
+      paint: (format, cell) => (format === "red" ? `<red>${cell}</>` : cell),
+    });
+    expect(text).toMatch(/<red>20 GiB<\/> .*\/srv\/repos/);
+    expect(text).toMatch(/<red>No job is accepted with less than 21 GiB free.*svc worktrees cleanup<\/>$/);
+  });
+
+  test("says when there is no repository and when there is no floor", () => {
+    const text = diskPage(usage({ repositories: [], min_free_bytes: 0 }), { paint: unpainted });
+    expect(text).toMatch(/^No repositories on disk\n/);
+    expect(text).toMatch(/no floor: SERVICE_MIN_FREE_DISK_BYTES is 0$/);
+  });
+
+  test("fits a terminal, ends of addresses kept", () => {
+    const tables = diskPage(usage(), { paint: unpainted, columns: 60 });
+    for (const line of tables.split("\n").slice(0, 8)) expect(stringWidth(line)).toBeLessThanOrEqual(60);
+    expect(tables).toMatch(/….*acme\/app$/m);
   });
 });

@@ -43,7 +43,7 @@ beforeAll(async () => {
 
 const agents = (args: string[], more: Record<string, string> = {}) => headless(args, { ...env, ...more });
 
-describe.concurrent("through the store", () => {
+describe("through the store", () => {
   test("list has every instance with its kind and address; one that cannot be reached has its fault", async () => {
     const { code, body, stderr } = await agents(["list"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -127,7 +127,7 @@ describe.concurrent("through the store", () => {
   });
 });
 
-describe.concurrent("what is not understood ends with 2", () => {
+describe("what is not understood ends with 2", () => {
   test.each([
     [["chat", "--message", "hi"], /--pod is missing/],
     [["chat", "--pod", "chat-0"], /--message is missing/],
@@ -152,7 +152,7 @@ describe.concurrent("what is not understood ends with 2", () => {
   });
 });
 
-test.concurrent("local packages are listed with their faults, and local prints the configuration of one", async () => {
+test("local packages are listed with their faults, and local prints the configuration of one", async () => {
   const hub = join(directory, "hub");
   for (const name of ["writer", "broken"])
     await mkdir(join(hub, "agents", name, "package"), { recursive: true });
@@ -196,7 +196,7 @@ test.concurrent("local packages are listed with their faults, and local prints t
   );
 });
 
-test.concurrent("an agent hub that cannot be read is a fault of the local packages, and of nothing else", async () => {
+test("an agent hub that cannot be read is a fault of the local packages, and of nothing else", async () => {
   const [listed, health, local, nothing] = await Promise.all([
     agents(["list"], { HUB_DIR: "/nonexistent" }),
     agents(["health", "--pod", "work-0"], { HUB_DIR: "/nonexistent" }),
@@ -211,7 +211,7 @@ test.concurrent("an agent hub that cannot be read is a fault of the local packag
   for (const failed of [local, nothing]) expectFailure(failed, 1, missing);
 });
 
-test.concurrent("with SERVICE_REMOTES only those are asked, and one that is lost is listed with its fault", async () => {
+test("with SERVICE_REMOTES only those are asked, and one that is lost is listed with its fault", async () => {
   const lost = `http://127.0.0.1:${await lastingPort()}`;
   const [listed, sick] = await Promise.all([
     agents(["list"], { SERVICE_REMOTES: [worker.url, `${worker.url}/`, lost].join(", ") }),
@@ -229,7 +229,7 @@ test.concurrent("with SERVICE_REMOTES only those are asked, and one that is lost
   expectFailure(sick, 1, /SERVICE_REMOTES .*must not hold credentials/);
 });
 
-test.concurrent("instances that take a connection and say nothing are given up together", async () => {
+test("instances that take a connection and say nothing are given up together", async () => {
   const port = await lastingPort();
   const silence = createServer().listen(port, "127.0.0.1");
   afterFile(() => silence.close());

@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { temporaryDirectory } from "../temporary.ts";
-import { startSvc } from "./run-svc.ts";
+import { startSvc, svc } from "./run-svc.ts";
 
 /**
  * A stand-in for docker and podman: writes its arguments, a line a call with tabs between them, and on `run`
@@ -40,14 +40,21 @@ export const standIns = async () => {
     if (content !== "") await chmod(join(place, path), 0o755);
   }
   let count = 0;
-  const start = (args: string[], { tool = "docker", cwd = checkout, env = {} }: Options = {}) => {
+  const given = ({ tool = "docker", cwd = checkout, env = {} }: Options = {}) => {
     const record = join(place, `record-${++count}`);
-    const own = { PATH: join(place, tool), HOME: join(place, "home"), RECORD: record };
-    return { ...startSvc(args, { cwd, env: { ...own, ...env } }), record };
+    return {
+      record,
+      cwd,
+      env: { PATH: join(place, tool), HOME: join(place, "home"), RECORD: record, ...env },
+    };
+  };
+  const start = (args: string[], options?: Options) => {
+    const { record, ...rest } = given(options);
+    return { ...startSvc(args, rest), record };
   };
   const run = async (args: string[], options?: Options) => {
-    const { ended, record } = start(args, options);
-    return { ...(await ended), calls: await callsIn(record), record };
+    const { record, ...rest } = given(options);
+    return { ...(await svc(args, rest)), calls: await callsIn(record), record };
   };
   return { place, checkout, start, run };
 };

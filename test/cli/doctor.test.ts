@@ -59,7 +59,7 @@ test("svc doctor --offline writes nothing, neither files nor keys", async () => 
   const [home, temporary] = [await temporaryDirectory(), await temporaryDirectory()];
   for (const more of [{}, { KV_URL: redis.url }]) {
     const env = { ...(await machine()), ...more, HOME: home, TMPDIR: temporary, NODE_COMPILE_CACHE: "" };
-    const { stdout } = await svc(["doctor", "--offline", "--json"], { env });
+    const { stdout } = await svc(["doctor", "--offline", "--json"], { env, ownProcess: true });
     expect(checksOf(stdout)).toMatchObject({ store: expect.stringMatching(/^ok: /) as string });
   }
   expect([...(await readdir(home)), ...(await readdir(temporary))]).toEqual([]);

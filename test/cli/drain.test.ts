@@ -66,18 +66,19 @@ const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: 
     /** Seconds that the request not to take new jobs lasts; -2: there is none. */
     lasts: () => kv.client.ttl(flag),
     drain: (...args: string[]) => startSvc(["drain", ...args], { env }),
+    drained: (...args: string[]) => svc(["drain", ...args], { env }),
   };
 };
 
 test("an instance that is not there and has run nothing is no wait; those that are there are named", async () => {
   const worker = await playedInstance();
-  const alone = await worker.drain().ended;
+  const alone = await worker.drained();
   expect(alone).toMatchObject({ code: 2, stdout: "" });
   expect(alone.stderr).toMatch(/^svc: No instance worker is running, nor any other: .* check KV_URL/);
   expect(await worker.lasts()).toBe(-2);
   await worker.live();
-  const misspelt = startSvc(["drain"], { env: { ...worker.env, SERVICE_POD_NAME: "wroker" } });
-  expect(await misspelt.ended).toEqual({
+  const misspelt = await svc(["drain"], { env: { ...worker.env, SERVICE_POD_NAME: "wroker" } });
+  expect(misspelt).toEqual({
     code: 2,
     stdout: "",
     stderr: "svc: No instance wroker is running. Set SERVICE_POD_NAME to one that is: worker\n",
@@ -128,7 +129,7 @@ test("jobs that are left after the time-out are named, and the instance takes no
   await worker.live();
   const id = await worker.runs();
   await worker.takesNote(1);
-  const { code, stdout, stderr } = await worker.drain("--timeout", "1").ended;
+  const { code, stdout, stderr } = await worker.drained("--timeout", "1");
   expect(stderr).toContain(`svc: worker still runs 1 job (${id}) after 1 s. It is asked to take no new jobs`);
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(await worker.lasts()).toBeGreaterThan(0);
@@ -139,7 +140,7 @@ test("turns are waited for as jobs are", async () => {
   const worker = await playedInstance();
   await worker.live();
   await worker.takesNote(0, 2);
-  const { code, stderr } = await worker.drain("--timeout", "1").ended;
+  const { code, stderr } = await worker.drained("--timeout", "1");
   expect(stderr).toContain("Waiting for 2 turns, at most 1 s");
   expect(stderr).toContain("svc: worker still runs 2 turns after 1 s");
   expect(code).toBe(1);
@@ -152,7 +153,7 @@ test.each([
   const worker = await playedInstance();
   await worker.live();
   if (running !== null) await worker.takesNote(running);
-  const { code, stderr } = await worker.drain("--timeout", "1").ended;
+  const { code, stderr } = await worker.drained("--timeout", "1");
   expect(stderr).toContain("svc: worker has not said within 1 s that it takes no new jobs and runs none");
   expect(code).toBe(1);
 });

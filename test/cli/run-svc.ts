@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { afterFile } from "../cleanup.ts";
 import { compileCache } from "../compile-cache.ts";
 import { svcProgram } from "../service-process.ts";
+import { runKept } from "./kept-svc.ts";
 
 export type Run = {
   child: ChildProcess;
@@ -19,6 +20,8 @@ type Options = {
   input?: string;
   cwd?: string;
   program?: readonly string[];
+  /** It needs a process of its own, which ends with it. */
+  ownProcess?: boolean;
 };
 
 /** Starts svc in an environment that has nothing of this machine's settings. Killed at the end of the test file. */
@@ -27,13 +30,7 @@ export const startSvc = (args: readonly string[], options: Options = {}): Run =>
   const child = spawn(command, [...before, ...args], {
     // Not in a checkout, whose repository it would take.
     cwd: options.cwd ?? tmpdir(),
-    env: {
-      PATH: process.env["PATH"],
-      HOME: "/nonexistent",
-      LANG: "C.UTF-8",
-      NODE_COMPILE_CACHE: compileCache,
-      ...options.env,
-    },
+    env: environmentOf(options.env ?? {}),
     stdio: ["pipe", "pipe", "pipe"],
   });
   const output = { stdout: "", stderr: "" };
@@ -47,6 +44,20 @@ export const startSvc = (args: readonly string[], options: Options = {}): Run =>
   return { child, output, ended };
 };
 
-/** Runs svc to its end. */
-export const svc = (args: readonly string[], options: Options = {}): Run["ended"] =>
-  startSvc(args, options).ended;
+/**
+ * Runs svc to its end: in a process that is kept for the next command, unless it needs its own. One command at a time: what
+ * waits for another one needs `startSvc`.
+ */
+export const svc = (args: readonly string[], options: Options = {}): Run["ended"] => {
+  const { env = {}, cwd = tmpdir(), input = "", program, ownProcess = args[0] === "serve" } = options;
+  if (ownProcess || program !== undefined) return startSvc(args, options).ended;
+  return runKept(svcProgram[1], { args, env: environmentOf(env), cwd, input }, afterFile);
+};
+
+const environmentOf = (env: Record<string, string>): Record<string, string> => ({
+  PATH: process.env["PATH"] ?? "",
+  HOME: "/nonexistent",
+  LANG: "C.UTF-8",
+  NODE_COMPILE_CACHE: compileCache,
+  ...env,
+});

@@ -209,7 +209,7 @@ const screens: Record<string, [args: string, ...says: RegExp[]]> = {
   ],
 };
 
-describe.each([60, 80, 120])("on a terminal of %i columns", (columns) => {
+describe.each([60, 120])("on a terminal of %i columns", (columns) => {
   test.concurrent.for(Object.entries(screens))(
     "svc %s says what matters",
     async ([name, [args, ...says]], context) => {

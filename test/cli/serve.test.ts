@@ -128,16 +128,4 @@ describe("the commands against the real service", () => {
     expect(noProfile.code).toBe(2);
     expect(noProfile.stderr).toContain("nosuch");
   });
-
-  test("ask for the key when it is missing, say so when it is wrong, and get on with it", async () => {
-    const service = await startService({ env: { SERVICE_API_KEYS: "first-long-key,second-long-key" } });
-    const env = { SERVICE_PORT: new URL(service.url).port };
-    const refused = await svc(["jobs"], { env });
-    expect(refused.stderr).toMatch(/asks for an API key: set SERVICE_API_KEY/);
-    expect(refused.code).toBe(1);
-    const wrong = await svc(["jobs"], { env: { ...env, SERVICE_API_KEY: "third-long-key" } });
-    expect(wrong.stderr).toMatch(/does not accept the API key that was sent: set SERVICE_API_KEY/);
-    const served = await svc(["jobs"], { env: { ...env, SERVICE_API_KEY: "second-long-key" } });
-    expect(served).toMatchObject({ code: 0, stdout: expect.stringMatching(/^No jobs found\n/) as string });
-  });
 });

@@ -75,11 +75,3 @@ describe("svc status", () => {
     expect(code).toBe(1);
   });
 });
-
-describe("svc status without a service", () => {
-  test("ends with 1 and says where it looked and what to do", async () => {
-    const { code, stderr } = await svc(["status"], { env: { SERVICE_PORT: "9" } });
-    expect(stderr).toMatch(/No service answers at http:\/\/127\.0\.0\.1:9.*svc serve/);
-    expect(code).toBe(1);
-  });
-});

@@ -141,15 +141,3 @@ test("svc disk shows the body, and with --json as it is", async () => {
   expect((await svc(["disk"], { env })).stdout).toMatch(/^No repositories on disk\n/);
   expect(JSON.parse((await svc(["disk", "--json"], { env })).stdout)).toEqual(body);
 });
-
-test.each([
-  [["worktrees", "list"]],
-  [["worktrees", "show", "x"]],
-  [["worktrees", "prepare", "/a"]],
-  [["worktrees", "cleanup", "x"]],
-  [["disk"]],
-])("svc %j without a service says where it looked, and ends with 1", async (args) => {
-  const { code, stdout, stderr } = await svc(args, { env: { SERVICE_PORT: "9" } });
-  expect(stderr).toMatch(/^svc: No service answers at http:\/\/127\.0\.0\.1:9/);
-  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-});

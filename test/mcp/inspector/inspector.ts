@@ -18,10 +18,10 @@ export const createInspector = async (target: readonly string[]) => {
       env: { HOME: home, NODE_COMPILE_CACHE: compileCache },
     });
   return {
-    inspect,
+    /** All that it can use; it fails with a complaint of a schema that some clients could not use. */
     listTools: async (): Promise<string[]> => {
-      const { stdout, stderr, code } = await inspect("--method", "tools/list");
-      if (code !== 0) throw new Error(`the inspector ended with ${code}: ${stderr}`);
+      const { stdout, stderr, code } = await inspect("--method", "tools/list", "--strict");
+      if (code !== 0 || stderr !== "") throw new Error(`the inspector ended with ${code}: ${stderr}`);
       return toolsSchema.parse(JSON.parse(stdout)).tools.map(({ name }) => name);
     },
     callTool: async (name: string, args: Record<string, string>) => {
