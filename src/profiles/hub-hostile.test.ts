@@ -10,41 +10,28 @@ const refusal = (message: RegExp) => ({
 });
 
 describe("an agent that is not there", () => {
-  it("is refused without a hub", async () => {
+  const editor = { "hub/agents/editor/agent.yml": "" };
+  const there = /no directory .*agents\/writer; there are editor/;
+  it.each<[string, Record<string, string>, RegExp]>([
+    [
+      "none of that name",
+      { ...editor, "hub/agents/write/agent.yml": "" },
+      /editor, write; did you mean write\?/,
+    ],
+    ["only a profile of its name", { ...editor, "shared/profiles/writer.yml": "" }, there],
+    ["no agent.yml", { [writer("package/CLAUDE.md")]: "" }, /agents\/writer has no agent\.yml/],
+  ])("is refused with what is there: %s", async (_, files, message) => {
+    await expect((await setupHub(files)).agent.read()).rejects.toMatchObject(refusal(message));
+  });
+
+  it("is refused without a hub, and with one that is no directory", async () => {
     const { agent } = await setupHub({}, { hubPath: null });
     await expect(agent.read()).rejects.toMatchObject(
       refusal(/HUB_AGENT is writer, but neither SERVICE_HUB_PATH nor SERVICE_HUB_URL is set/),
     );
-  });
-
-  it("is refused with a hub that is no directory", async () => {
-    const { agent, directory } = await setupHub();
+    const { agent: other, directory } = await setupHub();
     await rm(join(directory, "hub"), { recursive: true });
-    await expect(agent.read()).rejects.toMatchObject(refusal(/The agent hub \/.*\/hub is no directory/));
-  });
-
-  it("is refused with the names of those that are", async () => {
-    const { agent, write } = await setupHub({
-      "hub/agents/write/agent.yml": "",
-      "hub/agents/editor/agent.yml": "",
-    });
-    await expect(agent.read()).rejects.toMatchObject(
-      refusal(/no directory .*agents\/writer; there are editor, write; did you mean write\?/),
-    );
-    await write({ [writer("package/CLAUDE.md")]: "" });
-    await expect(agent.read()).rejects.toThrow(/no directory/);
-  });
-
-  it("is refused when only a profile has its name", async () => {
-    const { agent } = await setupHub({ "shared/profiles/writer.yml": "", "hub/agents/editor/agent.yml": "" });
-    await expect(agent.read()).rejects.toMatchObject(
-      refusal(/no directory .*agents\/writer; there are editor/),
-    );
-  });
-
-  it("is refused without its agent.yml", async () => {
-    const { agent } = await setupHub({ [writer("package/CLAUDE.md")]: "" });
-    await expect(agent.read()).rejects.toMatchObject(refusal(/agents\/writer has no agent\.yml/));
+    await expect(other.read()).rejects.toMatchObject(refusal(/The agent hub \/.*\/hub is no directory/));
   });
 });
 

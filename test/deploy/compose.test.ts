@@ -177,12 +177,9 @@ describe.each(["config.yaml", "config-with-backend.yaml", "config-with-tracing.y
         });
     });
 
-    test("prints no content", async () => {
+    test("prints no content, and is where the Compose file looks for it", async () => {
       const { exporters } = parse(await readFile(join(deploy, "collector", file), "utf8")) as Collector;
       expect(exporters["debug"]).toEqual({ verbosity: "basic" });
-    });
-
-    test("is where the Compose file looks for it", async () => {
       const { services } = await readCompose({ ...values, COLLECTOR_CONFIG: file });
       const [mount = ""] = services["otel-collector"]?.volumes ?? [];
       expect((await stat(join(deploy, "compose", mount.split(":")[0] ?? ""))).isFile()).toBe(true);

@@ -31,6 +31,8 @@ export const startSession = async (environment: Record<string, string> = {}) => 
       PATH: pathOfTheMachine(),
       HOME: home,
       TMPDIR: scratch,
+      // The same programs are started dozens of times.
+      NODE_COMPILE_CACHE: join(scratch, "compiled"),
       LANG: "C.UTF-8",
       SHELL: "/bin/sh",
       TERM: "xterm",

@@ -125,52 +125,41 @@ test("a job that ends while the disk of the records is full is written when ther
   }
 });
 
+/** A job on this repository fails while a disk is spoilt, in these words. */
+const expectFailure = async (
+  spoil: Promise<AsyncDisposable>,
+  repoUrl: string,
+  expected: Partial<Job>,
+  words: RegExp,
+): Promise<string> => {
+  await using _spoiled = await spoil;
+  const job = await run(repoUrl);
+  expect(job).toMatchObject({ status: "failed", ...expected });
+  expect(job.error).toMatch(words);
+  return await inside('find "$1" -path "*$2*"', directory("worktrees"), job.id);
+};
+
 test("a clone that finds no room fails its job, names the disk, and works when there is room", async () => {
   const { path } = await makeRemote({ "big.txt": randomBytes(400_000).toString("hex") });
-  {
-    await using _full = await fill("repos", 64);
-    const job = await run(path);
-    expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: true });
-    expect(job.error).toMatch(
-      /^Could not fetch .*: the disk is full\. .*\nWhat to do: Free some space, or point SERVICE_REPOS_ROOT/,
-    );
-  }
-  {
-    await using _full = await fill("repos");
-    expect((await run(path)).error).toMatch(/^Could not fetch .*: the disk is full\./);
-  }
-  {
-    await using _readOnly = await makeReadOnly("repos");
-    const job = await run(path);
-    expect(job).toMatchObject({ status: "failed", failure_reason: "clone_failed", retryable: false });
-    expect(job.error).toMatch(/the file system is read-only\. .*\nWhat to do: Point SERVICE_REPOS_ROOT/);
-  }
+  const failed = { failure_reason: "clone_failed", retryable: true } as const;
+  const full =
+    /^Could not fetch .*: the disk is full\. .*\nWhat to do: Free some space, or point SERVICE_REPOS_ROOT/;
+  await expectFailure(fill("repos", 64), path, failed, full);
+  await expectFailure(fill("repos"), path, failed, /^Could not fetch .*: the disk is full\./);
+  const readOnly = /the file system is read-only\. .*\nWhat to do: Point SERVICE_REPOS_ROOT/;
+  await expectFailure(makeReadOnly("repos"), path, { ...failed, retryable: false }, readOnly);
   await expectGoodJob(path);
 });
 
 test("a checkout that finds no room fails its job, names the disk, and leaves nothing behind", async () => {
   const { path } = await makeRemote({ "big.txt": "0123456789abcdef".repeat(40_000) });
-  {
-    await using _full = await fill("worktrees", 128);
-    const job = await run(path);
-    expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed", retryable: true });
-    expect(job.error).toMatch(
-      /^Could not make the worktree .* because the disk is full\. .*\nWhat to do: Free some space/,
-    );
-    expect(await inside('find "$1" -path "*$2*"', directory("worktrees"), job.id)).toBe("");
-  }
-  {
-    await using _full = await fill("worktrees");
-    expect((await run(path)).error).toMatch(/^Could not make the worktree .*: the disk is full\./);
-  }
-  {
-    await using _readOnly = await makeReadOnly("worktrees");
-    const job = await run(path);
-    expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed", retryable: false });
-    expect(job.error).toMatch(
-      /the file system is read-only\. .*\nWhat to do: Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT/,
-    );
-  }
+  const failed = { failure_reason: "worktree_failed", retryable: true } as const;
+  const full = /^Could not make the worktree .* because the disk is full\. .*\nWhat to do: Free some space/;
+  expect(await expectFailure(fill("worktrees", 128), path, failed, full)).toBe("");
+  await expectFailure(fill("worktrees"), path, failed, /^Could not make the worktree .*: the disk is full\./);
+  const readOnly =
+    /the file system is read-only\. .*\nWhat to do: Point SERVICE_REPOS_ROOT and SERVICE_WORKTREE_ROOT/;
+  await expectFailure(makeReadOnly("worktrees"), path, { ...failed, retryable: false }, readOnly);
   await expectGoodJob(path);
 });
 

@@ -170,7 +170,7 @@ test.each<[what: string, ways: () => string[]]>([
   for (const then of ways()) {
     await writeFile(script, attack(then));
     const job = await run("Do the default thing");
-    expect(job, then).toMatchObject({ status: "succeeded", failure_reason: null });
+    expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
     branches.push(String(job.branch));
     expect((await remote.branches()).toSorted()).toEqual(branches.toSorted());
     expect(await remote.show(`${job.branch}:agent-output.txt`)).toBe("Do the default thing");

@@ -48,7 +48,7 @@ const writeManifest = (
 };
 
 /** What npm and svc get of the environment: nothing of this machine's settings, and nowhere to download from. */
-export const environment = {
+const environment = {
   PATH: `${dirname(process.execPath)}:${process.env["PATH"]}`,
   npm_config_offline: "true",
   npm_config_userconfig: "/nonexistent",
@@ -74,13 +74,16 @@ export const install = async () => {
       await symlink(`../lib/node_modules/svc-agent/dist/${name}.mjs`, join(bin, name));
   };
   const home = await temporaryDirectory();
+  // Not beside what is compiled for all runs: no other has these paths.
+  const own = { ...environment, HOME: home, NODE_COMPILE_CACHE: join(home, "compiled") };
   // Named: what the links lead to may be a small package, which cannot update.
   const program = [process.execPath, join(directory, "dist", "svc.mjs")];
   const svc = (args: string[], env: Record<string, string> = {}): Run =>
-    startSvc(args, { program, env: { ...environment, HOME: home, ...env } });
+    startSvc(args, { program, env: { ...own, ...env } });
   return {
     prefix,
     home,
+    env: own,
     program,
     versions,
     reset,

@@ -11,7 +11,7 @@ import { svc } from "../cli/run-svc.ts";
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
-import { environment, install, makePackage, makeSmallPackage } from "./installed.ts";
+import { install, makePackage, makeSmallPackage } from "./installed.ts";
 
 const isRoot = process.getuid?.() === 0;
 const restart = `systemctl ${isRoot ? "" : "--user "}restart svc`;
@@ -20,7 +20,11 @@ const installed = await install();
 beforeEach(installed.reset);
 
 test("svc and bridge become another version and go back and forth, and the service is not touched", async () => {
-  const service = await startService({ home: installed.home, program: installed.program });
+  const service = await startService({
+    home: installed.home,
+    program: installed.program,
+    env: { NODE_COMPILE_CACHE: installed.env.NODE_COMPILE_CACHE },
+  });
   const next = await makePackage("0.2.0", await temporaryDirectory());
   const updated = await installed.update(next).ended;
   expect(updated).toMatchObject({
@@ -31,7 +35,7 @@ test("svc and bridge become another version and go back and forth, and the servi
   const run = (name: string, ...args: string[]) =>
     svc(args, {
       program: [process.execPath, join(installed.prefix, "bin", name)],
-      env: { ...environment, HOME: installed.home },
+      env: installed.env,
     });
   for (const name of ["svc", "bridge"])
     expect(await run(name, "version")).toMatchObject({ stdout: `${name} 0.2.0\n` });
@@ -206,7 +210,7 @@ test.each(["HOME", "SERVICE_JOBS_DIR"])(
     const { code, stderr } = await svc(["update", "--source", "/nonexistent"], {
       // Who is not root maps itself to root: / is then another user's.
       program: [...(isRoot ? [] : ["unshare", "--map-root-user"]), ...installed.program],
-      env: { HOME: installed.home, [name]: directory },
+      env: { ...installed.env, [name]: directory },
     });
     expect(stderr).toMatch(/^svc: As root, svc update trusts no directory of another user, and \/\S* of /);
     expect(stderr).toContain(
