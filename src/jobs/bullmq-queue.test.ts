@@ -15,26 +15,6 @@ queueSuite("BullMQ", {
   open: async ({ concurrency }) => openOn({ kv: await openKv(redis.url), concurrency }),
 });
 
-test("several instances share what waits: each id is handed out once", async () => {
-  const kv = await openKv(redis.url);
-  const one = openOn({ kv, concurrency: 3 });
-  const two = await another(kv, redis.url, { concurrency: 3 });
-  const handed: [string, string][] = [];
-  const workOf = (pod: string) => async (id: string) => {
-    handed.push([id, pod]);
-    await new Promise((resolve) => setTimeout(resolve, 1));
-    return "done" as const;
-  };
-  one.queue.start(workOf("one"));
-  two.queue.start(workOf("two"));
-  const all = ids(150);
-  for (const id of all.slice(0, 50)) await one.queue.add(anywhere(id));
-  await two.queue.add(...all.slice(50).map(anywhere));
-  await until(() => handed.length >= all.length);
-  expect(handed.map(([id]) => id).toSorted()).toEqual(all.toSorted());
-  expect(new Set(handed.map(([, pod]) => pod)).size).toBe(2);
-});
-
 test("no key stays of the queue of an instance that never comes back", async () => {
   const kv = await openKv(redis.url);
   const { queue } = openOn({ kv });

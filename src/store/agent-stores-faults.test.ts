@@ -108,7 +108,7 @@ describe("commands that the client sends twice", () => {
   });
 });
 
-test("a conversation expires by itself, its time to live after it was last written", async () => {
+test("a conversation expires its time to live after it was last written, a final completion after its end, an unfinished one stays", async () => {
   const kv = await openKv(redis.url);
   const [store, key] = [conversationsOn(kv), kv.key("conv", conversationKey("x"))];
   await store.put(conversationKey("x"), sampleConversation());
@@ -116,18 +116,13 @@ test("a conversation expires by itself, its time to live after it was last writt
   await store.put(conversationKey("x"), sampleConversation({ answers: [] }));
   expect(await kv.client.ttl(key)).toBeGreaterThan(conversationTtl - 60);
   expect(await kv.client.ttl(key)).toBeLessThanOrEqual(conversationTtl);
-});
-
-test("a final completion expires its time to live after its end, an unfinished one stays", async () => {
-  const kv = await openKv(redis.url);
-  const store = completionsOn(kv);
-  await store.create(sampleCompletion());
-  const key = `${kv.prefix}:completion:one`;
-  expect(await kv.client.ttl(key)).toBe(-1);
-  await store.update("one", "e1", { status: "failed", ended_at: begin.toISOString() });
-  expect(await kv.client.ttl(key)).toBeGreaterThan(completionTtl - 60);
-  await store.create(sampleCompletion());
-  expect(await kv.client.ttl(key)).toBe(-1);
+  const [completions, one] = [completionsOn(kv), `${kv.prefix}:completion:one`];
+  await completions.create(sampleCompletion());
+  expect(await kv.client.ttl(one)).toBe(-1);
+  await completions.update("one", "e1", { status: "failed", ended_at: begin.toISOString() });
+  expect(await kv.client.ttl(one)).toBeGreaterThan(completionTtl - 60);
+  await completions.create(sampleCompletion());
+  expect(await kv.client.ttl(one)).toBe(-1);
 });
 
 test("entries without a record are left out of lists, and removed when they are older than any record", async () => {

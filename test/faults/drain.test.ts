@@ -46,7 +46,7 @@ const goingOn = async () => {
 const agentMode = { AGENT_MODE: "true", AGENT_MODE_WARM_PROCESSES: "0" };
 
 /** A task that goes on, in a repository, for longer than anybody waits for it. */
-const endless = 'scenario: paced {"steps": 2000, "ms": 300}';
+const endless = 'scenario: paced {"steps": 2000, "ms": 1000}';
 
 const untilRun = (journal: string, ids: string[]) =>
   until(

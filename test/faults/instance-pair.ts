@@ -41,7 +41,7 @@ export const startPair = async ({ slots, lease = "2", way }: Options) => {
     /** The job's agent has committed something and goes on until `finish`. */
     begin: async (profile = "code"): Promise<Job> => {
       const { job } = await one.client.run_task({
-        task: `scenario: paced ${JSON.stringify({ until: done(), ms: 300, own: true })}`,
+        task: `scenario: paced ${JSON.stringify({ until: done(), ms: 800, own: true })}`,
         repo_url: world.remote.path,
         profile,
       });
