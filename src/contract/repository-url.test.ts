@@ -129,13 +129,9 @@ test("owner and name are read from URLs of the git host only", () => {
 test("only https to exactly the git host takes a token", () => {
   expect(takesToken("https://github.com/a/b", "github.com")).toBe(true);
   expect(takesToken("https://ghe.example:8443/a/b", "ghe.example:8443")).toBe(true);
-  for (const url of [
-    "https://ghe.example/a/b",
-    "https://x.github.com/a/b",
-    "http://localhost/a",
-    "git@github.com:a/b",
-    "/github.com/a",
-  ]) {
+  for (const url of "https://ghe.example/a/b https://x.github.com/a/b http://localhost/a git@github.com:a/b /github.com/a".split(
+    " ",
+  )) {
     expect(takesToken(url, "github.com")).toBe(false);
   }
 });

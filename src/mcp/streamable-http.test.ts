@@ -40,14 +40,8 @@ const modernHeaders = (method: string, name?: string): Record<string, string> =>
 
 test("without a key every method and path of the doors answers 401 with the documented body, before anything else", async () => {
   const { url } = await startDoors({ apiKeys: ["one key"] });
-  const paths = [
-    "/mcp",
-    "/sse",
-    "/messages?sessionId=x",
-    "/.well-known/oauth-protected-resource/mcp",
-    "/register",
-  ];
-  for (const path of paths) {
+  const paths = "/mcp /sse /messages?sessionId=x /.well-known/oauth-protected-resource/mcp /register";
+  for (const path of paths.split(" ")) {
     for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"]) {
       const answer = await fetch(url + path, { method });
       expect([path, method, answer.status, await answer.json()]).toEqual([path, method, 401, refusal]);

@@ -4,24 +4,17 @@ import { describe, expect, test } from "vitest";
 import { svc } from "./run-svc.ts";
 
 test("help of a command is the same by either name", async () => {
-  const [one, other] = await Promise.all([svc(["run", "--help"]), svc(["help", "run"])]);
+  const one = await svc(["run", "--help"]);
   expect(one).toMatchObject({ code: 0, stdout: expect.stringContaining("--base-ref") });
-  expect(one).toEqual(other);
+  expect(await svc(["help", "run"])).toEqual(one);
 });
 
 describe("what is not understood ends with 2", () => {
   test.each([
-    [["staus"], /unknown command 'staus'\n\(Did you mean status\?\)/],
     [["jobs", "--limt", "3"], /unknown option '--limt'\n\(Did you mean --limit\?\)/],
     [["jobs", "-n", "0"], /whole number from 1 to 1000/],
     [["jobs", "-n", "2x"], /whole number from 1 to 1000/],
-    [
-      ["jobs", "-s", "done"],
-      /choices are all, active, queued, running, succeeded, failed, cancelled, expired/,
-    ],
     [["serve", "--port", "70000"], /whole number from 0 to 65535/],
-    [["run"], /task is empty: give it in quotes.*-e/],
-    [["run", "fix", "the", "bug"], /too many arguments[^]*quotes/],
     [["run", "-O3 breaks the build"], /unknown option[^]*begins with a dash goes after --\n/],
     [["run", ""], /task is empty/],
     [["run", " \n"], /task is empty/],
@@ -41,7 +34,6 @@ describe("what is not understood ends with 2", () => {
     [["worktrees", "cleanup", ""], /name is empty/],
     [["worktrees", "cleanup", "/a,b"], /path with a comma/],
     [["disk", "/tmp"], /too many arguments/],
-    [["drain"], /svc drain needs KV_URL; a single instance drains by itself on SIGTERM/],
     [["drain", "--timeout", "0"], /whole number from 1 to 86400/],
     [["init-shared-fs"], /--shared-root or SERVICE_SHARED_FS_ROOT/],
     [["init-shared-fs", "--shared-root", ""], /--shared-root or SERVICE_SHARED_FS_ROOT/],

@@ -86,19 +86,19 @@ test("prepare, run in it twice, and get the work back that was not pushed when i
 
 test("the work of a job without a repository can be restored with what svc prints, when its worktree is there and when it is gone", async () => {
   const left = '{"dirt": true}';
-  for (const [ttl, task] of [
-    ["3600", `scenario: exit-without-result ${left}`],
-    ["1", `scenario: commit-dirt ${left}`],
+  const brief = await startService({ env: { SERVICE_WORKTREE_TTL: "1" } });
+  for (const [at, task] of [
+    [service, `scenario: exit-without-result ${left}`],
+    [brief, `scenario: commit-dirt ${left}`],
   ] as const) {
-    const brief = await startService({ env: { SERVICE_WORKTREE_TTL: ttl } });
-    const there = { env: { SERVICE_PORT: new URL(brief.url).port } };
+    const there = { env: { SERVICE_PORT: new URL(at.url).port } };
     const { stdout: id } = await svc(["run", task], there);
     const job = await until(async () => {
-      const { job: now } = await brief.client.get_job({ job_id: id.trim() });
-      const isOver = now.salvage_ref !== null && (ttl !== "1" || !existsSync(String(now.worktree_path)));
+      const { job: now } = await at.client.get_job({ job_id: id.trim() });
+      const isOver = now.salvage_ref !== null && (at === service || !existsSync(String(now.worktree_path)));
       return isOver ? now : null;
     });
-    expect(existsSync(String(job.worktree_path))).toBe(ttl !== "1");
+    expect(existsSync(String(job.worktree_path))).toBe(at === service);
     const own = await temporaryDirectory();
     await git(own, "init", "--quiet");
     const page = (await svc(["job", job.id], there)).stdout;

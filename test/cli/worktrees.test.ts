@@ -1,11 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { svc } from "./run-svc.ts";
-import { sampleWorktree } from "./sample-worktree.ts";
 import { answering, ready, start } from "./worktree-stub.ts";
 
 const id = ready.worktree_id;
-
-const unknown = { success: false, error: "There is no worktree nosuch", code: "worktree_not_found" };
 
 describe("svc worktrees list", () => {
   test("shows them, with --json the body as it is, and says when there is none", async () => {
@@ -31,31 +28,6 @@ describe("svc worktrees show", () => {
       worktree: ready,
       added_later: 1,
     });
-  });
-
-  test("names the git directory of what was saved", async () => {
-    const saved = { salvage_ref: "refs/service/salvage/x", cached_clone: "/srv/repos/a1b2/repo.git" };
-    const { env } = await start([sampleWorktree({ status: "removed", ...saved })]);
-    const { stdout } = await svc(["worktrees", "show", id], { env });
-    expect(stdout).toContain(
-      "git fetch /srv/repos/a1b2/repo.git refs/service/salvage/x:refs/heads/salvaged-0b8e7c4d",
-    );
-  });
-
-  test("names only the ref when it cannot learn where the clones lie", async () => {
-    const { env } = await start([
-      sampleWorktree({ status: "removed", salvage_ref: "refs/service/salvage/x" }),
-    ]);
-    const { code, stdout } = await svc(["worktrees", "show", id], { env });
-    expect(stdout).toMatch(/^Saved work +refs\/service\/salvage\/x$/m);
-    expect(code).toBe(0);
-  });
-
-  test("of an unknown one ends with 1", async () => {
-    const { env } = await answering("GET /worktrees/nosuch", 404, unknown);
-    const { code, stdout, stderr } = await svc(["worktrees", "show", "nosuch", "--json"], { env });
-    expect(JSON.parse(stdout)).toEqual(unknown);
-    expect({ code, stderr }).toEqual({ code: 1, stderr: "svc: There is no worktree nosuch\n" });
   });
 });
 
@@ -105,13 +77,6 @@ describe("svc worktrees cleanup", () => {
       code: 0,
       stderr: expect.stringMatching(/^To get saved work back: svc worktrees show ID, or svc job ID/),
     });
-  });
-
-  test("named once more was removed before, which is no failure", async () => {
-    const { env } = await cleaning([result({ removed: false, size_bytes: 0 })]);
-    const { code, stdout } = await svc(["worktrees", "cleanup", id], { env });
-    expect(stdout).toMatch(/^was removed before +\/srv.*\n0 removed, 0 B freed\n$/);
-    expect(code).toBe(0);
   });
 
   test.each([
