@@ -63,6 +63,7 @@ export const worktreeRounds = async ({
       await checkSettled(service, tally);
       for (const charge of charges) await checkCharge(service, charge, tally);
       await checkRoot(service, tally);
+      await removeRest(service);
       onRound?.(round, tally);
     }
   } finally {
@@ -157,6 +158,12 @@ const checkCharge = async (service: Service, charge: Charge, tally: WorktreeTall
   if (told !== ref) tally.faults.push(`${id}: its work is under ${ref}, but it says ${told}`);
   const left = [path].filter((place) => existsSync(place));
   if (left.length > 0) tally.faults.push(`${id}: removed, but ${left.join(" and ")} are left`);
+};
+
+/** Otherwise each round has more to look at than the one before. */
+const removeRest = async ({ client }: Service): Promise<void> => {
+  const paths = (await client.list_worktrees()).worktrees.map(({ worktree_id }) => worktree_id).join(",");
+  if (paths !== "") await client.cleanup_worktrees({ paths, force: true });
 };
 
 /** Nothing lies about that no list shows. */
