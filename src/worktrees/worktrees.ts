@@ -24,7 +24,7 @@ export const createWorktrees = (deps: Dependencies) => {
   const { repos, settings, now, log } = deps;
   const told = new Map<string, string[]>();
   const [expired, orphaned] = [createRetries(), createRetries()];
-  const sweepOrphans = atMostEvery(600_000, now, (signal) => removeOrphans(deps, orphaned, signal));
+  const sweepOrphans = atMostEvery(60_000, now, (signal) => removeOrphans(deps, orphaned, signal));
 
   const expireRefs = atMostEvery(3_600_000, now, async (signal) => {
     const refs = await repos.expireRefs(new Date(now().getTime() - settings.salvageTtl * 1000), signal);

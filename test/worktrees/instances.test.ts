@@ -168,7 +168,7 @@ test("an orphan in which a process is at work is left until that has ended, and 
   await until(() => agent.signalCode !== null || null, { what: "the process to end" });
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
-  cluster.clock.ahead += 600_000;
+  cluster.clock.ahead += 60_000;
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
 });
@@ -221,7 +221,7 @@ test("a worktree that nobody knows is removed when it is as old as any may becom
   a.deps.settings.shared = false;
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([job.id]);
-  cluster.clock.ahead += 600_000;
+  cluster.clock.ahead += 60_000;
   a.deps.settings.shared = true;
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
