@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "../src/client/client.ts";
 import { isFinal, type Job } from "../src/contract/job.ts";
-import { cleanUp } from "../test/cleanup.ts";
+import { afterFile, cleanUp } from "../test/cleanup.ts";
 import { startRedis } from "../test/redis.ts";
 import { makeRemote } from "../test/remote.ts";
 import { spawnService, type Service } from "../test/service-process.ts";
@@ -82,7 +82,7 @@ const figures = (alone: Measured, together: Measured): Figure[] => [
   },
 ];
 
-/** Services in one process of their own, and the one that will be lost. */
+/** Services in one process. The one that will be lost has its own. */
 const perHost = 50;
 
 const measured = async (directory: string, count: number): Promise<Measured> => {
@@ -114,6 +114,7 @@ const startHost = async (
 ): Promise<ChildProcess> => {
   const args = [join(import.meta.dirname, "fleet-host.ts"), String(first), String(count), directory];
   const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  afterFile(async () => void child.kill("SIGKILL"));
   const [url] = (await once(child.stdout, "data")) as [Buffer];
   urlOf.set(child, url.toString().trim());
   return child;
