@@ -1,0 +1,61 @@
+import { BlockList, isIP, isIPv4 } from "node:net";
+import { networkInterfaces } from "node:os";
+
+/**
+ * Addresses to which no name may lead a sandboxed agent, besides those that this machine has at present: its own
+ * loopback, link-local (clouds answer there with credentials), the clouds' other metadata services, and what is no
+ * single host. Private networks are not among them: a registry of one's own is often there.
+ */
+const refused = new BlockList();
+for (const net of [
+  "0.0.0.0/8",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "100.100.100.200/32",
+  "168.63.129.16/32",
+  "192.0.0.192/32",
+  "224.0.0.0/4",
+  "240.0.0.0/4",
+  "::/127",
+  "fe80::/10",
+  "fd00:ec2::254/128",
+  "fd20:ce::254/128",
+  "ff00::/8",
+  // Translations of IPv4 that hide the address: 6to4, Teredo, local NAT64, SIIT.
+  "2002::/16",
+  "2001::/32",
+  "64:ff9b:1::/48",
+  "::ffff:0:0:0/96",
+]) {
+  const [address = "", bits] = net.split("/");
+  refused.addSubnet(address, Number(bits), isIPv4(address) ? "ipv4" : "ipv6");
+}
+
+/** Whether an address, in any form that the system understands, is one of this host, link-local or of metadata. */
+export const isRefusedAddress = (address: string, own: readonly string[] = ownAddresses()): boolean => {
+  const plain = address.replace(/%.*$/, "");
+  if (isIP(plain) === 0) return true;
+  if (isIPv4(plain)) return refused.check(plain, "ipv4") || own.includes(plain);
+  const inner = embeddedIPv4(plain);
+  if (inner !== null) return isRefusedAddress(inner, own);
+  return refused.check(plain, "ipv6") || own.some((mine) => isIP(mine) === 6 && same(mine, plain));
+};
+
+const ownAddresses = (): string[] =>
+  Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address));
+
+/** Of an IPv4-mapped (::ffff:0:0/96), an IPv4-compatible (::/96) or a NAT64 address (64:ff9b::/96). */
+const embeddedIPv4 = (address: string): string | null => {
+  const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [, high = "", low = ""] =
+    /^(?:::(?:ffff:)?|64:ff9b::)([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(text) ?? [];
+  if (high === "") return null;
+  const [a, b] = [Number.parseInt(high, 16), Number.parseInt(low, 16)];
+  return [a >> 8, a & 255, b >> 8, b & 255].join(".");
+};
+
+const same = (one: string, other: string): boolean => {
+  const list = new BlockList();
+  list.addAddress(one, "ipv6");
+  return list.check(other, "ipv6");
+};

@@ -1,0 +1,77 @@
+/** What a sandboxed run may see and use. All paths are absolute, without links, and exist. */
+export type View = {
+  /** At their own paths. */
+  readable: readonly string[];
+  writable: readonly string[];
+  /** Empty, and private to the run. */
+  home: string;
+  cwd: string;
+  /** Private; its size is limited, bytes. */
+  temporary: { path: string; bytes: number };
+  /** Links of the root directory (`/bin` → `usr/bin`), and directories that it has instead. */
+  root: readonly { path: string; target: string | null }[];
+  /** Parts of /etc, and what else is readable if it is there. */
+  optional: readonly string[];
+  /** The door's socket; null: there is none. */
+  socket: string | null;
+  /** Whether it shares the host's network. */
+  openNetwork: boolean;
+  /** Descriptors of the seccomp filter, and to which bwrap writes whom to signal. */
+  descriptors: { seccomp: number; info: number };
+};
+
+/** Where a run finds the door. */
+export const socketInside = "/run/door.sock";
+
+/**
+ * Arguments of bubblewrap 0.8, before the program and its own. The root is empty, and what is needed is added: what nobody
+ * thought of is not there.
+ *
+ * | what | why |
+ * |---|---|
+ * | all namespaces | nothing of other processes, users and the network; the end of the first process ends all |
+ * | `--cap-drop ALL` | as root, /usr could be mounted again as writable |
+ * | `--disable-userns` | no new user namespace, in which all capabilities come back |
+ * | /proc/sys read-only, after /proc | as root, core_pattern is writable, and runs a program outside |
+ * | `--new-session` | no input can be pushed into a terminal of the service, and its group can be signalled alone |
+ * | `--die-with-parent` | nothing outlives a killed service |
+ */
+export const bwrapArguments = (view: View): string[] => [
+  ..."--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try".split(" "),
+  ...(view.openNetwork ? [] : ["--unshare-net"]),
+  ..."--disable-userns --cap-drop ALL --die-with-parent --new-session --hostname sandbox".split(" "),
+  "--seccomp",
+  String(view.descriptors.seccomp),
+  "--info-fd",
+  String(view.descriptors.info),
+  "--ro-bind",
+  "/usr",
+  "/usr",
+  ...view.root.flatMap(({ path, target }) =>
+    target === null ? ["--ro-bind", path, path] : ["--symlink", target, path],
+  ),
+  ...view.optional.flatMap((path) => ["--ro-bind-try", path, path]),
+  ..."--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev".split(" "),
+  ...sized("/run", smallBytes),
+  ...sized("/var", smallBytes),
+  ...sized(view.temporary.path, view.temporary.bytes),
+  ...(isBelow(view.home, view.temporary.path) ? [] : sized(view.home, view.temporary.bytes)),
+  ...bindings(view),
+  ...(view.socket === null ? [] : ["--ro-bind", view.socket, socketInside]),
+  "--chdir",
+  view.cwd,
+  "--",
+];
+
+const smallBytes = 64 * 1024 * 1024;
+
+const sized = (path: string, bytes: number): string[] => ["--size", String(bytes), "--tmpfs", path];
+
+/** A directory comes before what is in it, so that the inner one decides. Of one path, writable decides. */
+const bindings = ({ readable, writable }: View): string[] => {
+  const all = new Map<string, string>(readable.map((path) => [path, "--ro-bind"]));
+  for (const path of writable) all.set(path, "--bind");
+  return [...all].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([path, option]) => [option, path, path]);
+};
+
+const isBelow = (path: string, directory: string): boolean => `${path}/`.startsWith(`${directory}/`);

@@ -1,0 +1,215 @@
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { stat } from "node:fs/promises";
+import { createServer, request, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { connect, createServer as createTcp, type AddressInfo, type Server } from "node:net";
+import { dirname } from "node:path";
+import { expect, test } from "vitest";
+import { afterFile } from "../../test/cleanup.ts";
+import { openDoor, type DoorOptions } from "./door.ts";
+import { parseHosts } from "./hosts.ts";
+
+const listen = async (server: Server): Promise<number> => {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  afterFile(async () => void server.close());
+  return (server.address() as AddressInfo).port;
+};
+
+const open = async (options: Partial<DoorOptions> = {}) => {
+  const denied: string[] = [];
+  const door = await openDoor({ routes: [], hosts: [], onDenied: (name) => denied.push(name), ...options });
+  afterFile(() => door[Symbol.asyncDispose]());
+  return { door, denied };
+};
+
+type Answer = { status: number; text: string; headers: IncomingHttpHeaders };
+
+const ask = (
+  socketPath: string,
+  path: string,
+  { method = "GET", headers = {}, body = "" } = {},
+): Promise<Answer> =>
+  new Promise((resolve, reject) => {
+    const sent = request({ socketPath, path, method, headers }, (answer) => {
+      let text = "";
+      answer.on("data", (piece: Buffer) => (text += piece.toString()));
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, headers: answer.headers }));
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+
+/** Sends bytes as they are; resolves to all that comes back until the door closes. */
+const sendRaw = (socketPath: string, bytes: string): Promise<string> =>
+  new Promise((resolve) => {
+    const socket = connect(socketPath);
+    let text = "";
+    socket.on("data", (piece) => (text += piece.toString()));
+    socket.on("error", () => undefined);
+    socket.on("close", () => resolve(text));
+    socket.end(bytes);
+  });
+
+test("a route gets the service's credential and not the client's", async () => {
+  const seen: { url: string; headers: IncomingHttpHeaders; body: string }[] = [];
+  const port = await listen(
+    createServer((asked, answer) => {
+      let body = "";
+      asked.on("data", (piece: Buffer) => (body += piece.toString()));
+      asked.on("end", () => {
+        seen.push({ url: asked.url ?? "", headers: asked.headers, body });
+        answer.end("hello");
+      });
+    }),
+  );
+  const { door } = await open({
+    routes: [
+      {
+        paths: /^\/v1\/messages/,
+        target: new URL(`http://127.0.0.1:${port}/base/`),
+        headers: { "x-api-key": "real" },
+      },
+    ],
+  });
+  const headers = { authorization: "Bearer dummy", "x-api-key": "dummy", "anthropic-beta": "a" };
+  const answer = await ask(door.socket, "/v1/messages?beta=true", { method: "POST", headers, body: "{}" });
+  expect(answer).toMatchObject({ status: 200, text: "hello" });
+  expect(seen).toMatchObject([
+    {
+      url: "/base/v1/messages?beta=true",
+      body: "{}",
+      headers: { "x-api-key": "real", "anthropic-beta": "a" },
+    },
+  ]);
+  expect(seen[0]?.headers.authorization).toBeUndefined();
+  for (const path of [
+    "/other",
+    "/v1/messages/../../x",
+    "/v1/messages/%2e%2e/x",
+    "//evil/v1/messages",
+    "/v1/messages\\..\\x",
+  ])
+    expect(await ask(door.socket, path)).toMatchObject({ status: 404 });
+  expect(seen).toHaveLength(1);
+});
+
+test("an answer arrives piece by piece", async () => {
+  const go = Promise.withResolvers<void>();
+  const port = await listen(
+    createServer((_asked, answer) => {
+      answer.write("first");
+      void go.promise.then(() => answer.end("second"));
+    }),
+  );
+  const { door } = await open({
+    routes: [{ paths: /^\/v1/, target: new URL(`http://127.0.0.1:${port}`), headers: {} }],
+  });
+  const sent = request({ socketPath: door.socket, path: "/v1" });
+  sent.end();
+  const [answer] = (await once(sent, "response")) as [IncomingMessage];
+  const [piece] = (await once(answer, "data")) as [Buffer];
+  expect(piece.toString()).toBe("first");
+  go.resolve();
+  const [rest] = (await once(answer, "data")) as [Buffer];
+  expect(rest.toString()).toBe("second");
+});
+
+test("a host that is not in the list is refused at once, and told", async () => {
+  const { door, denied } = await open({ hosts: parseHosts(["registry.example.com"]) });
+  expect(await sendRaw(door.socket, "CONNECT evil.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(
+    /^HTTP\/1\.1 403 .*evil\.example\.com:443 is not in the list/s,
+  );
+  expect(await ask(door.socket, "http://evil.example.com/x")).toMatchObject({ status: 403 });
+  expect(await sendRaw(door.socket, "CONNECT registry.example.com:22 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(
+    / 403 /,
+  );
+  expect(denied).toEqual(["evil.example.com:443", "evil.example.com:80", "registry.example.com:22"]);
+});
+
+test.each([
+  ["127.0.0.1:443", "127.0.0.1"],
+  ["[::1]:443", "::1"],
+  ["[::ffff:127.0.0.1]:443", "::ffff:127.0.0.1"],
+  ["169.254.169.254:80", "169.254.169.254"],
+])("%s is refused although the profile lists it", async (target) => {
+  const { door, denied } = await open({ hosts: parseHosts([target]) });
+  expect(await sendRaw(door.socket, `CONNECT ${target} HTTP/1.1\r\nhost: a\r\n\r\n`)).toMatch(
+    / 403 .*no agent may reach/s,
+  );
+  expect(denied).toEqual([target]);
+});
+
+test("a name that leads to this host is refused, one that leads elsewhere later gains nothing", async () => {
+  const answers = [["127.0.0.1"], ["64:ff9b::7f00:1"], ["fe80::1", "169.254.1.1"]];
+  const { door, denied } = await open({
+    hosts: parseHosts(["rebound.example.com"]),
+    resolve: async () => answers.shift() ?? [],
+  });
+  const asked = "CONNECT rebound.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n";
+  for (let n = 0; n < 3; n += 1) expect(await sendRaw(door.socket, asked)).toMatch(/ 403 /);
+  expect(denied).toHaveLength(3);
+  expect(await sendRaw(door.socket, asked)).toMatch(/ 502 .*cannot be resolved/s);
+});
+
+test("what the operator names with its port may be on this host: by CONNECT and by http", async () => {
+  const port = await listen(
+    createServer((asked, answer) => answer.end(`${asked.headers.host} ${asked.url}`)),
+  );
+  const { door, denied } = await open({
+    hosts: parseHosts([`127.0.0.1:${port}`, `db.internal:${port}`], true),
+    resolve: async () => ["127.0.0.1"],
+  });
+  expect(await ask(door.socket, `http://127.0.0.1:${port}/a?b`)).toMatchObject({
+    status: 200,
+    text: `127.0.0.1:${port} /a?b`,
+  });
+  expect(await ask(door.socket, `http://db.internal:${port}/`)).toMatchObject({
+    text: `db.internal:${port} /`,
+  });
+  const answer = await sendRaw(
+    door.socket,
+    `CONNECT db.internal:${port} HTTP/1.1\r\nhost: a\r\n\r\nGET /t HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n`,
+  );
+  expect(answer).toMatch(/^HTTP\/1\.1 200 Connection established\r\n\r\nHTTP\/1\.1 200 .*h \/t/s);
+  expect(denied).toEqual([]);
+});
+
+test("a host that resets or hangs up is 502, and the door goes on", async () => {
+  const port = await listen(createTcp((socket) => socket.destroy()));
+  const { door } = await open({ hosts: parseHosts([`127.0.0.1:${port}`], true) });
+  expect(await ask(door.socket, `http://127.0.0.1:${port}/`)).toMatchObject({ status: 502 });
+  expect(await ask(door.socket, `http://127.0.0.1:${port}/`)).toMatchObject({ status: 502 });
+});
+
+test.each([
+  "CONNECT  HTTP/1.1\r\n\r\n",
+  "CONNECT host HTTP/1.1\r\nhost: a\r\n\r\n",
+  "CONNECT host:0 HTTP/1.1\r\nhost: a\r\n\r\n",
+  "CONNECT host:99999 HTTP/1.1\r\nhost: a\r\n\r\n",
+  "CONNECT user@host:443 HTTP/1.1\r\nhost: a\r\n\r\n",
+  "GET https://host/ HTTP/1.1\r\nhost: a\r\n\r\n",
+  "GET http://user:pass@host/ HTTP/1.1\r\nhost: a\r\n\r\n",
+  "GET ftp://host/ HTTP/1.1\r\nhost: a\r\n\r\n",
+  "POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+  "garbage\r\n\r\n",
+])("%j is 400", async (bytes) => {
+  const { door, denied } = await open({ hosts: parseHosts(["host"]), resolve: async () => ["127.0.0.1"] });
+  expect(await sendRaw(door.socket, bytes)).toMatch(/^HTTP\/1\.1 400 /);
+  expect(denied).toEqual([]);
+});
+
+test("the socket is the service's alone, and goes with its run", async () => {
+  const port = await listen(createTcp(() => undefined));
+  const { door } = await open({ hosts: parseHosts([`127.0.0.1:${port}`], true) });
+  expect((await stat(door.socket)).mode & 0o777).toBe(0o600);
+  expect((await stat(dirname(door.socket))).mode & 0o777).toBe(0o700);
+  const held = connect(door.socket);
+  held.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nhost: a\r\n\r\n`);
+  await once(held, "data");
+  const closed = once(held, "close");
+  held.on("error", () => undefined);
+  await door[Symbol.asyncDispose]();
+  await closed;
+  expect(existsSync(dirname(door.socket))).toBe(false);
+});
