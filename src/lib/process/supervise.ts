@@ -1,6 +1,6 @@
-import { execFile, spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { realpath, stat } from "node:fs/promises";
+import { open, realpath, stat, type FileHandle } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
 import { followDescendants } from "./descendants.ts";
@@ -21,8 +21,18 @@ export type SuperviseOptions = {
   marker: Marker;
   /** Only this run works there: daemons that it leaves there are ended with it (see `createDaemonCheck`). */
   directories?: readonly string[];
+  /** A sandbox around it. */
+  box?: Box | null;
   /** Written to the standard input, which is then closed. Absent: `stdin` is the caller's to write and end. */
   stdin?: string;
+};
+
+/** bubblewrap: the end of its first process ends all that runs in it. */
+export type Box = {
+  /** Its program and arguments, which come before the command. */
+  prefix: readonly string[];
+  /** A file that it reads as descriptor 3. To descriptor 4 it writes what `--info-fd` tells. */
+  filter: string;
 };
 
 export type Spawned = { ok: true; process: SupervisedProcess } | SpawnFailure;
@@ -76,8 +86,11 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const directories = await Promise.all(
     (options.directories ?? []).map((path) => realpath(path).catch(() => path)),
   );
-  const [file = "", ...args] = [...(await parentDeathSignal()), executable.path, ...options.args];
-  const child = start(file, args, { cwd, env });
+  const { box = null } = options;
+  const prefix = box === null ? await parentDeathSignal() : box.prefix;
+  const [file = "", ...args] = [...prefix, executable.path, ...options.args];
+  await using filter = box === null ? null : await open(box.filter);
+  const child = start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);
   if (child.pid === undefined) return spawnFailure(executable.path, await spawnError(child));
   // No await from here to the return: see `stdout`.
@@ -88,10 +101,11 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const identity = identifyChild(child.pid, exited);
   // Not everybody asks for it.
   identity.catch(() => undefined);
-  const leader = readAnyRow(child.pid);
+  const leader = box === null ? readAnyRow(child.pid) : null;
   const ended = watchEnd(child, child.pid, {
     exited,
     marker,
+    group: box === null ? Promise.resolve(child.pid) : innerGroup(child, exited),
     descendants: leader === null ? undefined : followDescendants(leader),
     workplace: leader === null ? undefined : { since: leader.startTime, directories },
   });
@@ -113,14 +127,16 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 type Watched = Pick<SweepOptions, "workplace"> & {
   exited: Promise<void>;
   marker: Marker;
+  /** Whom to signal. */
+  group: Promise<number>;
   descendants: ReturnType<typeof followDescendants> | undefined;
 };
 
 /** Follows the process until nothing that it started is left. */
 const watchEnd = (
-  child: ChildProcessWithoutNullStreams,
+  child: Child,
   pid: number,
-  { exited, marker, descendants, workplace }: Watched,
+  { exited, marker, group, descendants, workplace }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -146,7 +162,7 @@ const watchEnd = (
   const stop = async ({ graceSeconds }: { graceSeconds: number }): Promise<EndedProcess> => {
     if (stopped || child.exitCode !== null || child.signalCode !== null) return promise;
     stopped = true;
-    groupEnded = endGroup(pid, graceSeconds);
+    groupEnded = group.then((leader) => endGroup(leader, graceSeconds));
     await groupEnded;
     // A process stuck in the kernel survives the KILL: it is reported.
     using late = timer(patience.exitMs);
@@ -163,19 +179,40 @@ const timer = (ms: number): { passed: Promise<void>; [Symbol.dispose]: () => voi
   return { passed: promise, [Symbol.dispose]: () => clearTimeout(handle) };
 };
 
+type Child = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
+
 const start = (
   file: string,
   args: string[],
-  options: { cwd: string; env: Record<string, string> },
-): ChildProcessWithoutNullStreams | Error => {
+  { filter, ...options }: { cwd: string; env: Record<string, string>; filter: FileHandle | null },
+): Child | Error => {
+  const more = filter === null ? [] : [filter.fd, "pipe" as const];
   try {
-    return spawn(file, args, { ...options, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+    // All three are pipes.
+    return spawn(file, args, {
+      ...options,
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe", ...more],
+    }) as Child;
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
   }
 };
 
-const spawnError = async (child: ChildProcessWithoutNullStreams): Promise<Error> => {
+/**
+ * The process group of a sandbox, which its first process leads: bubblewrap itself, outside of it, would end all without a
+ * grace. Of one that has ended before it told, its own.
+ */
+const innerGroup = async (child: Child, exited: Promise<void>): Promise<number> => {
+  const told = child.stdio[4] as Readable;
+  let text = "";
+  told.on("error", () => undefined);
+  told.on("data", (piece: Buffer) => (text += piece.toString("latin1")));
+  await Promise.race([once(told, "end"), exited]);
+  return Number(/"child-pid": (\d+)/.exec(text)?.[1] ?? child.pid);
+};
+
+const spawnError = async (child: ChildProcess): Promise<Error> => {
   const [error]: unknown[] = await once(child, "error");
   return error instanceof Error ? error : new Error(String(error));
 };
