@@ -20,6 +20,10 @@ export type AgentStart = {
   attempt: number;
   /** Working directory; it exists. */
   cwd: string;
+  /** Directories that its clone borrows objects from; absent: none. */
+  borrows?: readonly string[];
+  /** Called when it is refused a host by its sandbox: `registry.example.com:443`. */
+  onDenied?: (name: string) => void;
   /** The profile's options in the CLI's terms: see `profiles/materialise.ts`. */
   launch: AgentLaunch;
   /** The id of a new session, or the one to resume, by the absolute path of its transcript. */

@@ -7,6 +7,7 @@ import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
 import { createRedactor } from "../../src/lib/redact.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
+import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { findMarked } from "../processes.ts";
 
 const fakeAgentPath = fileURLToPath(new URL("fake-agent", import.meta.url));
@@ -31,6 +32,7 @@ export type FakeRunOptions = {
   /** What the service knows as secrets. */
   secrets?: string[];
   receiver?: TelemetryReceiver;
+  sandbox?: Sandbox;
   /** Awaited before the agent gets its prompt. */
   onReady?: (identity: ProcessIdentity) => Promise<void>;
   onEvent?: (event: AgentEvent) => unknown;
@@ -47,6 +49,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     env = {},
     secrets = [],
     receiver,
+    sandbox,
     onReady,
     onEvent,
   } = options;
@@ -55,6 +58,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     env: { PATH: process.env["PATH"], ...env },
     redact: createRedactor(secrets),
     receiver: () => receiver ?? null,
+    ...(sandbox !== undefined && { sandbox }),
   });
   const jobId = start.id ?? randomUUID();
   let identity: ProcessIdentity | null = null;

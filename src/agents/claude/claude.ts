@@ -1,7 +1,11 @@
+import { join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
+import { modelHost, noSandbox, type Entered, type Sandbox } from "../../sandbox/sandbox.ts";
+import { socketInside } from "../../sandbox/arguments.ts";
+import type { Route } from "../../sandbox/door.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
 import { unstartedOutcome } from "./outcome.ts";
@@ -16,6 +20,7 @@ type Options = {
   redact: Redactor;
   /** The service's own receiver of telemetry; null or absent: there is none. */
   receiver?: () => TelemetryReceiver | null;
+  sandbox?: Sandbox;
 };
 
 export type TelemetryReceiver = { endpoint: string; token: string };
@@ -27,16 +32,18 @@ export const createClaudeAgent = (options: Options): Agent => ({
 
 const start = async (
   request: AgentStart,
-  { settings, env, redact, receiver }: Options,
+  { settings, env, redact, receiver, sandbox = noSandbox }: Options,
 ): Promise<StartedAgent> => {
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
+  const entered = await sandbox.enter(runOf(request, { settings, env }));
   const { variables, refused } = agentEnvironment({
     settings,
     env,
     start: request,
     receiver: receiver?.() ?? null,
     root,
+    entered,
   });
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
@@ -46,8 +53,11 @@ const start = async (
     env: variables,
     marker: jobMarker(id, env[instanceVariable]),
     directories: [cwd],
+    box: entered?.box ?? null,
   });
+  if (!spawned.ok) await entered?.[Symbol.asyncDispose]();
   if (!spawned.ok) return { ok: false, outcome: unstartedOutcome(spawned) };
+  void spawned.process.ended.then(() => entered?.[Symbol.asyncDispose]());
   const agent = spawned.process;
   const warnings = refused.map(refusal);
   return {
@@ -55,6 +65,50 @@ const start = async (
     process: createProcess({ id, session, launch, settings, agent, redact, warnings, appended }),
   };
 };
+
+/** What a sandboxed process may see. */
+const runOf = (request: AgentStart, { settings, env }: Pick<Options, "settings" | "env">) => {
+  const { cwd, launch, session, borrows = [], onDenied = () => undefined } = request;
+  // As the CLI names the directory of a project's transcripts.
+  const projects = join(launch.configDir, "projects", cwd.replaceAll(/[^a-zA-Z0-9]/g, "-"));
+  return {
+    command: settings.agentCliBinary,
+    path: env["PATH"] ?? "",
+    home: settings.agentHome,
+    cwd,
+    writable: [launch.configDir, projects],
+    readable: [...borrows, ...(session.resumeFrom === null ? [] : [session.resumeFrom])],
+    routes: [modelRoute(settings)],
+    allowed: { hosts: [], openNetwork: false, read: [], write: [], temporaryBytes: 1024 ** 3 },
+    onDenied,
+  };
+};
+
+/** The model's address, with the credential that stays outside. */
+const modelRoute = ({ modelBaseUrl, ...settings }: ClaudeSettings): Route => {
+  const bearer = settings.agentOauthToken ?? settings.modelAuthToken;
+  return {
+    paths: /^\/v1\//,
+    target: new URL(modelBaseUrl ?? "https://api.anthropic.com"),
+    headers: {
+      ...(bearer !== null && { authorization: `Bearer ${bearer}` }),
+      ...(settings.modelApiKey !== null && { "x-api-key": settings.modelApiKey }),
+    },
+  };
+};
+
+/** What stands inside for the credential: the CLI asks for one, and chooses its headers by the kind. */
+const standIns = (settings: ClaudeSettings): Record<string, string> => ({
+  ANTHROPIC_UNIX_SOCKET: socketInside,
+  ANTHROPIC_BASE_URL: `http://${modelHost}`,
+  ...(settings.agentOauthToken !== null
+    ? { CLAUDE_CODE_OAUTH_TOKEN: standIn }
+    : settings.modelApiKey !== null && settings.modelAuthToken === null
+      ? { ANTHROPIC_API_KEY: standIn }
+      : { ANTHROPIC_AUTH_TOKEN: standIn }),
+});
+
+const standIn = "kept-outside-the-sandbox";
 
 const refusal = (name: string): string =>
   `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;
@@ -73,6 +127,8 @@ type EnvironmentRequest = {
   receiver: TelemetryReceiver | null;
   /** Whether the agent runs as root. */
   root: boolean;
+  /** Null: without a sandbox. */
+  entered?: Entered | null;
 };
 
 /**
@@ -80,7 +136,7 @@ type EnvironmentRequest = {
  * reaches it. The agent runs commands, and each of them can read all of it.
  */
 export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment => {
-  const { settings, env, start, root } = request;
+  const { settings, env, start, root, entered = null } = request;
   const refused = settings.agentEnv.filter(isForbidden);
   const listed = settings.agentEnv.filter((name) => !isForbidden(name));
   const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
@@ -88,7 +144,7 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
     variables: {
       ...passed,
       ...behaviour(start.launch.timeoutSeconds),
-      ...modelCredentials(settings),
+      ...(entered === null ? modelCredentials(settings) : standIns(settings)),
       ...(settings.otelEnabled ? telemetry(request) : {}),
       ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
@@ -96,6 +152,7 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
       [jobVariable]: start.id,
       SERVICE_JOB_ATTEMPT: String(start.attempt),
       SERVICE_PROFILE: start.launch.profile,
+      ...entered?.env,
     },
     refused,
   };

@@ -88,7 +88,9 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   );
   const { box = null } = options;
   const prefix = box === null ? await parentDeathSignal() : box.prefix;
-  const [file = "", ...args] = [...prefix, executable.path, ...options.args];
+  // Inside, a link to the program may not be there.
+  const program = box === null ? executable.path : await realpath(executable.path);
+  const [file = "", ...args] = [...prefix, program, ...options.args];
   await using filter = box === null ? null : await open(box.filter);
   const child = start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);

@@ -1,0 +1,63 @@
+import { execFileSync } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { expectTidy, runFake, type FakeRunOptions } from "../../../test/fake-agent/run.ts";
+import { startFakeModel, type FakeModel } from "../../../test/fake-model/fake-model.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
+import { createBwrap } from "../../sandbox/sandbox.ts";
+
+/** The real CLI in a sandbox, against the scripted model on loopback. */
+let model: FakeModel;
+beforeAll(async () => {
+  model = await startFakeModel({ token: "canary-token" });
+});
+afterAll(() => model.close());
+
+const sandbox = await createBwrap();
+const agentCliBinary = fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url));
+
+const run = async (prompt: string, options: Partial<FakeRunOptions> = {}) => {
+  const directory = options.directory ?? (await temporaryDirectory());
+  const settings = {
+    agentCliBinary,
+    modelBaseUrl: model.url,
+    modelAuthToken: "canary-token",
+    ...options.settings,
+  };
+  const launch = { bypassPermissions: true, args: ["--model", "sonnet", "--dangerously-skip-permissions"] };
+  const done = await runFake(prompt, {
+    ...options,
+    directory,
+    settings,
+    sandbox,
+    launch: { ...launch, ...options.launch },
+  });
+  expectTidy(done);
+  return { ...done, directory };
+};
+
+const repository = async (): Promise<string> => {
+  const directory = await temporaryDirectory();
+  const git = (...args: string[]) => execFileSync("git", ["-C", directory, ...args]);
+  git("init", "--quiet");
+  git("config", "user.name", "Test");
+  git("config", "user.email", "test@localhost");
+  await writeFile(`${directory}/README.md`, "# demo\n");
+  git("add", "README.md");
+  git("commit", "--quiet", "--message", "start");
+  return directory;
+};
+
+test("does a small piece of work, with a commit, while the key stays outside", async () => {
+  const directory = await repository();
+  const { outcome } = await run("Describe the layout", { directory });
+  console.log(
+    JSON.stringify(outcome),
+    events.filter((e) => e.type === "tool_result" || e.type === "warning"),
+  );
+  expect(outcome).toMatchObject({ ok: true, error: null, exitCode: 0 });
+  expect(execFileSync("git", ["-C", directory, "log", "-1", "--format=%s"], { encoding: "utf8" })).toContain(
+    "docs:",
+  );
+});
