@@ -52,10 +52,6 @@ const repository = async (): Promise<string> => {
 test("does a small piece of work, with a commit, while the key stays outside", async () => {
   const directory = await repository();
   const { outcome } = await run("Describe the layout", { directory });
-  console.log(
-    JSON.stringify(outcome),
-    events.filter((e) => e.type === "tool_result" || e.type === "warning"),
-  );
   expect(outcome).toMatchObject({ ok: true, error: null, exitCode: 0 });
   expect(execFileSync("git", ["-C", directory, "log", "-1", "--format=%s"], { encoding: "utf8" })).toContain(
     "docs:",

@@ -1,0 +1,99 @@
+import { z } from "zod";
+import { everyHost, parseHosts, type AllowedHost } from "./hosts.ts";
+import type { Allowed } from "./sandbox.ts";
+
+const units: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
+
+/** Bytes, as a number or like 300M and 2G. */
+const size = z
+  .union([z.number(), z.string()], "must be bytes, or like 300M or 2G")
+  .transform((value, context) => {
+    const [, digits, unit = ""] = /^([1-9]\d{0,14})([KMGT]?)$/.exec(String(value)) ?? [];
+    if (digits !== undefined) return Number(digits) * (units[unit] ?? 1);
+    context.addIssue("must be bytes, or like 300M or 2G");
+    return z.NEVER;
+  });
+
+const hosts = z.array(z.string("must be text"), "must be a list of hosts").superRefine((names, context) => {
+  try {
+    parseHosts(names);
+  } catch (error) {
+    context.addIssue(error instanceof Error ? error.message : String(error));
+  }
+});
+
+const paths = z.array(
+  z
+    .string("must be text")
+    .regex(/^\/(?!.*\/\.{1,2}(\/|$))[^\0]*$/, "must be an absolute path without . and .."),
+  "must be a list of absolute paths",
+);
+
+/** `sandbox` of a profile or an agent: what its agent may use beside its worktree and the model. Null means "not set". */
+export const SandboxBlock = z.strictObject({
+  hosts: hosts.nullish(),
+  read: paths.nullish(),
+  write: paths.nullish(),
+  /** Of all its processes together. */
+  memory: size.nullish(),
+  processes: z.int("must be a whole number").min(1, "must be at least 1").nullish(),
+  /** Room for temporary files. */
+  tmp: size.nullish(),
+});
+export type SandboxBlock = z.infer<typeof SandboxBlock>;
+
+/** Room for temporary files unless the profile says otherwise, bytes. */
+const usualTemporary = 2 ** 30;
+
+/** What the operator allows every run: SERVICE_AGENT_SANDBOX_HOSTS, _READ, _WRITE. */
+export type ServiceWide = { hosts: readonly string[]; read: readonly string[]; write: readonly string[] };
+
+/** What a run may use: what the operator, its profile and its submission allow, together. */
+export const allowedOf = (
+  serviceWide: ServiceWide,
+  block: SandboxBlock,
+  asked: readonly string[] = [],
+): Allowed => {
+  const named = [...(block.hosts ?? []), ...asked];
+  const listed: AllowedHost[] = [...parseHosts(serviceWide.hosts, true), ...parseHosts(named)];
+  return {
+    hosts: listed,
+    openNetwork: [...serviceWide.hosts, ...named].includes(everyHost),
+    read: [...serviceWide.read, ...(block.read ?? [])],
+    write: [...serviceWide.write, ...(block.write ?? [])],
+    temporaryBytes: block.tmp ?? usualTemporary,
+  };
+};
+
+/**
+ * Why a profile's sandbox is refused; null: it is not. `reserved`: the service's state, keys, caches and worktrees. A
+ * profile of a companion may not write, nor open the network, unless the operator allows that to all.
+ */
+export const refusalOf = (
+  block: SandboxBlock,
+  {
+    reserved,
+    isCompanion,
+    serviceWide,
+  }: { reserved: readonly string[]; isCompanion: boolean; serviceWide: ServiceWide },
+): string | null => {
+  for (const key of ["read", "write"] as const)
+    for (const path of block[key] ?? []) {
+      const other = reserved.find((place) => isWithin(place, path) || isWithin(path, place));
+      if (other !== undefined)
+        return `sandbox.${key} names ${path}, which holds what is the service's alone (${other}): name a directory apart from it`;
+    }
+  if (!isCompanion) return null;
+  const unlisted = (block.write ?? []).find(
+    (path) => !serviceWide.write.some((place) => isWithin(path, place)),
+  );
+  if (unlisted !== undefined)
+    return `sandbox.write names ${unlisted}, which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_WRITE`;
+  if (block.hosts?.includes(everyHost) === true && !serviceWide.hosts.includes(everyHost))
+    return `sandbox.hosts opens the network (${everyHost}), which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_HOSTS`;
+  return null;
+};
+
+/** Whether a path is a directory or lies below it. */
+const isWithin = (path: string, directory: string): boolean =>
+  `${path.replace(/\/+$/, "")}/`.startsWith(`${directory.replace(/\/+$/, "")}/`);
