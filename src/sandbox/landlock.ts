@@ -9,7 +9,8 @@ export type Fence = {
 /**
  * Restricts itself by Landlock and becomes the program that follows. In perl, which every Debian has, because Node cannot
  * make these calls: 444 to 446 are Landlock's on all architectures; prctl is 157, on arm64 167. Arguments: rules `r PATH`,
- * `w PATH`, `p PORT`, then `--` and the program with its own. Exits 126 and says why when the kernel refuses.
+ * `w PATH`, `p PORT`, then `--` and the program with its own. Root's capabilities go as well: with them it could read the
+ * environment of other processes. Exits 126 and says why when the kernel refuses.
  */
 const script = `
 use strict;
@@ -34,6 +35,7 @@ for (@rules) {
   $allowed &= 0xc007 unless -d $value;
   syscall(445, $set, 1, pack('Ql', $allowed & $files, fileno $place), 0) == 0 or refuse($value);
 }
+syscall($ENV{SVC_PRCTL}, 24, $_, 0, 0, 0) for 0 .. 63;
 syscall($ENV{SVC_PRCTL}, 38, 1, 0, 0, 0) == 0 or refuse('no_new_privs');
 syscall(446, $set, 0) == 0 or refuse('not enforced');
 delete $ENV{SVC_PRCTL};
