@@ -47,7 +47,7 @@ export const landlockPrefix = ({
   readable,
   writable,
   ports,
-}: Fence): { prefix: string[]; env: Record<string, string> } | null => {
+}: Fence): { prefix: [program: string, ...args: string[]]; env: Record<string, string> } | null => {
   const prctl = { x64: "157", arm64: "167" }[process.arch as string];
   if (prctl === undefined) return null;
   const rules = [
