@@ -1,6 +1,7 @@
 import type { AgentEvent } from "../contract/event.ts";
 import type { FailureReason, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
+import type { Allowed } from "../sandbox/sandbox.ts";
 
 /**
  * PORT. A coding agent's CLI. Its processes run one turn after another: many for a conversation, a single one, which
@@ -47,6 +48,8 @@ export type AgentLaunch = {
   bypassPermissions: boolean;
   profile: string;
   repoKey: string | null;
+  /** What it may use in a sandbox, beside its worktree, its configuration and the model. */
+  allowed: Allowed;
   /** Wall time limit of a job, seconds. */
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */

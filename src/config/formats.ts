@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { BlockList, isIP } from "node:net";
+import { parseHosts } from "../lib/allowed-hosts.ts";
 
 /** Formats of variables. Each message completes "NAME …". */
 
@@ -27,7 +28,7 @@ export const oneOf = <const Values extends readonly [string, ...string[]]>(value
 /** `settings.ts` has replaced a leading `~/` before. */
 export const path = text.refine((value) => value.startsWith("/"), "must be an absolute path");
 export const optionalPath = path.nullable();
-export const paths = text.transform((value) => items(value)).pipe(path.array());
+export const paths = list.pipe(path.array());
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: "must be an http:// or https:// URL" });
 
@@ -68,6 +69,17 @@ export const apiKeys = text.transform((value, context) => {
     context.addIssue(`has ${keys.length} comma-separated entries, of which number ${index + 1} ${wrong}`);
   }
   return keys;
+});
+
+/** Hosts that agents may reach: see `parseHosts`. */
+export const hosts = list.superRefine((names, context) => {
+  try {
+    parseHosts(names, true);
+  } catch (error) {
+    context.addIssue(
+      `names a host that cannot be: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
 });
 
 export const variableNames = list.refine(

@@ -7,6 +7,7 @@ import { createEngine, type ObserveTurn, type RequireAgent } from "../chat/engin
 import { ServiceError } from "../contract/errors.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import type { CompanionReader } from "../profiles/roots.ts";
+import { boundaryOf } from "../sandbox/policy.ts";
 import type { ServiceContext } from "./context.ts";
 import { startRetention } from "./retention.ts";
 import type { Stores } from "./stores.ts";
@@ -38,7 +39,13 @@ export const openAgentMode = async (deps: Dependencies) => {
   const { settings, companions, stores, self, directory, now, log } = deps;
   if (stores.agentMode === null) return null;
   const { conversations, completions: store, visibilities, bus } = stores.agentMode;
-  const agent = createAgentPackage({ settings, companions, home: homedir(), log });
+  const agent = createAgentPackage({
+    settings,
+    companions,
+    boundary: boundaryOf(settings, homedir()),
+    home: homedir(),
+    log,
+  });
   await agent.read().catch((error: unknown) => {
     if (!(error instanceof ServiceError) || error.code !== "starting") throw error;
     log.warn(error.message);

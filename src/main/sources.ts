@@ -4,6 +4,7 @@ import { jobStatuses } from "../contract/job.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
 import { salvageRef } from "../repos/repos.ts";
+import { boundaryOf } from "../sandbox/policy.ts";
 import type { ServiceContext } from "./context.ts";
 import type { Stores } from "./stores.ts";
 
@@ -37,6 +38,12 @@ export const openSources = async (
     checkOut: repos.checkOutFiles,
   });
   await companions.start();
-  const profiles = createProfiles({ settings, companions: companions.files, home, log });
+  const profiles = createProfiles({
+    settings,
+    companions: companions.files,
+    boundary: boundaryOf(settings, home),
+    home,
+    log,
+  });
   return { repos, companions, profiles };
 };

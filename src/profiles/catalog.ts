@@ -113,13 +113,14 @@ export const lineage = (layer: Layer, layers: Layers): Layer[] => {
   return chain.reverse();
 };
 
-/** Per key the child wins; each key of `claude` and `match` counts separately; `match: null` inherits none. */
+/** Per key the child wins; each key of `claude`, `sandbox` and `match` counts separately; `match: null` inherits none. */
 export const inherit = (chain: readonly Layer[]): Definition =>
   chain.reduce<Definition>(
     (parent, { definition }) => ({
       ...parent,
       ...definition,
       claude: { ...parent.claude, ...definition.claude },
+      sandbox: { ...parent.sandbox, ...definition.sandbox },
       match: definition.match === null ? null : { ...parent.match, ...definition.match },
     }),
     {},

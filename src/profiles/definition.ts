@@ -3,6 +3,7 @@ import { z } from "zod";
 import { suggestion } from "../lib/nearest.ts";
 import { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
+import { SandboxBlock } from "../sandbox/policy.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 
@@ -32,6 +33,8 @@ const Definition = z.strictObject({
   budget_day_usd: z.number("must be a number").nonnegative("must not be negative").nullish(),
   match: z.strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: patterns }).nullish(),
   claude: ClaudeBlock.nullish(),
+  sandbox: SandboxBlock.nullish(),
+  allow_host: flag,
 });
 
 export type Definition = z.infer<typeof Definition>;

@@ -1,7 +1,8 @@
 import { chmod, mkdir, readdir, readFile, readlink, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { setupHub, process, processId, writer } from "./profiles.fixture.ts";
+import { allowedOf } from "../sandbox/policy.ts";
+import { noBoundary, setupHub, process, processId, writer } from "./profiles.fixture.ts";
 
 const json = async (path: string | null): Promise<unknown> => JSON.parse(await readFile(path ?? "", "utf8"));
 
@@ -36,6 +37,7 @@ describe("a process of an agent", () => {
       repoKey: null,
       timeoutSeconds: 60,
       maxBudgetUsd: null,
+      allowed: allowedOf(noBoundary.serviceWide, {}),
     });
     expect(args.toSorted().join(" ")).toBe(
       "--disallowed-tools=EnterWorktree --disallowed-tools=ExitWorktree --max-turns=80 --model=opus --permission-mode=bypassPermissions",

@@ -20,6 +20,7 @@ import {
 import { loadPackage, type Plan } from "./plan.ts";
 import { hubRoot, profileRoots, type CompanionReader } from "./roots.ts";
 import { modelNames } from "./model-names.ts";
+import { allowedOf, type Boundary } from "../sandbox/policy.ts";
 
 type AgentSettings = Pick<
   Settings,
@@ -35,6 +36,7 @@ type AgentSettings = Pick<
 type PackageRequest = {
   settings: AgentSettings;
   companions: CompanionReader;
+  boundary: Boundary;
   /** Home directory of the service's user. */
   home: string;
   /** Milliseconds. */
@@ -49,6 +51,7 @@ type PackageRequest = {
 export const createAgentPackage = ({
   settings,
   companions,
+  boundary,
   home,
   now = Date.now,
   log,
@@ -64,7 +67,11 @@ export const createAgentPackage = ({
     },
     make: (layers, roots) => {
       const hub = roots.find((root) => root.name === "hub");
-      return load(name, settings, { layers, hubPath: hub === undefined ? null : dirname(hub.path) });
+      return load(name, settings, {
+        layers,
+        boundary,
+        hubPath: hub === undefined ? null : dirname(hub.path),
+      });
     },
     now,
   });
@@ -100,6 +107,7 @@ export const createAgentPackage = ({
         profile: name,
         repoKey: null,
         timeoutSeconds: agent.timeoutSeconds,
+        allowed: allowedOf(boundary.serviceWide, plan.sandbox),
       });
     },
     discard: (processId) => discardConfigDirectory(directories, processId),
@@ -167,7 +175,7 @@ const defaultChain = (layers: Layers): Layer[] => {
 const load = async (
   name: string,
   settings: AgentSettings,
-  { layers, hubPath }: { layers: Layers; hubPath: string | null },
+  { layers, boundary, hubPath }: { layers: Layers; boundary: Boundary; hubPath: string | null },
 ): Promise<LoadedPackage> => {
   const chain = chainOf(layers, hubPath, settings);
   const operators = {
@@ -182,6 +190,7 @@ const load = async (
     chain,
     defaults: operators,
     opensPullRequests: false,
+    boundary,
     blockOf: ({ append_system_prompt: _appended, ...given }, readOnly) =>
       settings.hubAgent === null ? { ...given, ...(readOnly ? limits : operators) } : given,
   });
@@ -206,12 +215,12 @@ const load = async (
 
 /** Of all that a process is started with, and nothing else: a changed alias or description ends no process. */
 const fingerprintOf = ({
-  plan: { block, settings, mcpServers },
+  plan: { block, settings, mcpServers, sandbox },
   systemPrompt,
   files,
 }: Pick<LoadedPackage, "plan" | "files"> & { systemPrompt: string | null }): string => {
   const hash = createHash("sha256");
-  hash.update(JSON.stringify([toArguments(block), settings, mcpServers, systemPrompt]));
+  hash.update(JSON.stringify([toArguments(block), settings, mcpServers, sandbox, systemPrompt]));
   for (const { to, bytes, executable } of files) {
     hash.update(`\0${JSON.stringify([to, executable, bytes.length])}\0`);
     hash.update(bytes);

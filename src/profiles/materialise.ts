@@ -42,7 +42,7 @@ export const directoriesOf = ({
 export const transcriptRoot = ({ home, sharedFsRoot }: Roots): string =>
   sharedFsRoot ?? join(home, ".service");
 
-type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds"> & {
+type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds" | "allowed"> & {
   /** Id of the job or process; names the directory. */
   id: string;
   plan: Plan;

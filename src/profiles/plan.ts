@@ -6,12 +6,14 @@ import type { JobOptions } from "../contract/run-options.ts";
 import { inherit } from "./catalog.ts";
 import type { Definition } from "./definition.ts";
 import type { Layer } from "./load.ts";
+import { refusalOf, type Boundary, type SandboxBlock } from "../sandbox/policy.ts";
 
 /** The CLI options of a profile or an agent, all rules applied. */
 export type Plan = {
   block: ClaudeBlock & { model: string; permission_mode: string; worktree: boolean };
   settings: JsonObject;
   mcpServers: JsonObject;
+  sandbox: SandboxBlock;
 };
 
 /** A profile or an agent with all that it extends, checked. */
@@ -28,9 +30,13 @@ type Request = {
   };
   /** False: `auto_pr` has no effect. */
   opensPullRequests: boolean;
+  boundary: Boundary;
   /** What wins over the files. */
   blockOf?: (given: ClaudeBlock, readOnly: boolean) => ClaudeBlock;
 };
+
+/** Directories whose content others than the operator may write. */
+const companions: readonly string[] = ["hooks", "bundle", "hub"];
 
 /** The service makes and removes worktrees; with these tools the agent could leave or remove the job's own. */
 const worktreeTools = ["EnterWorktree", "ExitWorktree"];
@@ -40,9 +46,11 @@ export const loadPackage = ({
   chain,
   defaults,
   opensPullRequests,
+  boundary,
   blockOf = (given) => given,
 }: Request): Package => {
   const definition = inherit(chain);
+  checkSandboxes(chain, boundary);
   const readOnly = definition.read_only ?? false;
   const file = chain.at(-1)?.source.file;
   const given = blockOf(definition.claude ?? {}, readOnly);
@@ -62,8 +70,22 @@ export const loadPackage = ({
   return {
     definition,
     readOnly,
-    plan: { block, settings, mcpServers: merged(chain.map((layer) => layer.mcpServers)) },
+    plan: {
+      block,
+      settings,
+      mcpServers: merged(chain.map((layer) => layer.mcpServers)),
+      sandbox: definition.sandbox ?? {},
+    },
   };
+};
+
+/** @throws FileFault */
+const checkSandboxes = (chain: readonly Layer[], boundary: Boundary): void => {
+  for (const { definition, source } of chain) {
+    const isCompanion = companions.includes(source.root.name);
+    const fault = refusalOf(definition.sandbox ?? {}, { ...boundary, isCompanion });
+    if (fault !== null) throw new FileFault(`${source.file}: ${fault}`);
+  }
 };
 
 /** What the limits of a job may not exceed. */

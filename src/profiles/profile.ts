@@ -41,6 +41,8 @@ export type ResolvedProfile = Profile & {
   retryLost: boolean;
   /** A read-only profile: changes in the worktree are discarded at the end, and reported. */
   readOnly: boolean;
+  /** Whether a submission may name hosts that its agent may reach. */
+  allowHost: boolean;
 };
 
 /** What the limits of a job may not exceed; null: no limit. */
@@ -63,6 +65,8 @@ export type MaterialiseRequest = {
   filePath: string;
   /** Absent: none. */
   options?: JobOptions;
+  /** Hosts that the submission names; absent: none. */
+  allowHosts?: readonly string[];
   /** Files that the agent gets, in `taskFilesDirectory`; absent: none. */
   taskFiles?: readonly TaskFile[];
 };

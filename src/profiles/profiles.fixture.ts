@@ -7,6 +7,9 @@ import { createAgentPackage } from "./hub-agent.ts";
 import type { MaterialiseRequest, Profiles } from "./profile.ts";
 import { createProfiles } from "./profiles.ts";
 
+/** Nothing is allowed, nothing reserved. */
+export const noBoundary = { serviceWide: { hosts: [], read: [], write: [] }, reserved: [] };
+
 type Files = Record<string, string | Buffer>;
 
 /** For tests: a directory with `home`, `shared` and `hub`, and a clock that stands still until moved. */
@@ -37,7 +40,14 @@ export const setup = async (files: Files = {}, { withShared = true }: { withShar
   const sharedFsRoot = withShared ? shared : null;
   const settings = { sharedFsRoot, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 };
   return {
-    profiles: createProfiles({ settings, companions: async () => null, home, now, log }),
+    profiles: createProfiles({
+      settings,
+      companions: async () => null,
+      boundary: noBoundary,
+      home,
+      now,
+      log,
+    }),
     home,
     shared,
     write,
@@ -91,6 +101,7 @@ export const setupHub = async (files: Files = {}, { hubPath, ...settings }: Opti
       agentModeTimeout: 3600,
       ...settings,
     },
+    boundary: noBoundary,
     companions: async (target) => (target !== "hub" || path === null ? null : { path, label: null }),
     home,
     now,

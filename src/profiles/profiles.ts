@@ -11,6 +11,7 @@ import { discardConfigDirectory, materialise, directoriesOf, findTranscript } fr
 import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
 import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
 import type { Log } from "../lib/log.ts";
+import { allowedOf, type Boundary } from "../sandbox/policy.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { ruleFor } from "./match.ts";
@@ -20,6 +21,7 @@ import { limitsOf, loadPackage, withOptions, type Plan } from "./plan.ts";
 type Request = {
   settings: Pick<Settings, "sharedFsRoot" | "defaultProfile" | "hooksProfile" | "agentCliTimeout">;
   companions: CompanionReader;
+  boundary: Boundary;
   /** Home directory of the service's user. */
   home: string;
   /** Milliseconds. */
@@ -32,6 +34,7 @@ type Request = {
 export const createProfiles = ({
   settings,
   companions,
+  boundary,
   home,
   now = Date.now,
   roots,
@@ -41,7 +44,7 @@ export const createProfiles = ({
   const directories = directoriesOf({ home, sharedFsRoot, now, log });
   const catalog = catalogReader({
     roots: async () => roots ?? (await profileRoots({ home, sharedFsRoot, companions })),
-    make: resolveProfiles,
+    make: (layers) => resolveProfiles(layers, boundary),
     now,
   });
   return {
@@ -72,6 +75,7 @@ export const createProfiles = ({
           repoKey,
           filePath,
           options = noOptions,
+          allowHosts = [],
           taskFiles = [],
         }) => {
           const requested = await requestedMcpServers(filePath, sharedFsRoot);
@@ -88,6 +92,7 @@ export const createProfiles = ({
             profile: name,
             repoKey,
             timeoutSeconds: block.timeout,
+            allowed: allowedOf(boundary.serviceWide, plan.sandbox, profile.allowHost ? allowHosts : []),
           });
         },
       };
@@ -190,23 +195,25 @@ const required = (entries: Entries, name: string, origin: string): Usable => {
   );
 };
 
-const resolveProfiles = (layers: Layers): Entries =>
+const resolveProfiles = (layers: Layers, boundary: Boundary): Entries =>
   new Map(
     [...layers]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .flatMap(([name, all]) => all.slice(-1).map((last) => [name, entryOf(last, all, layers)] as const)),
+      .flatMap(([name, all]) =>
+        all.slice(-1).map((last) => [name, entryOf(last, all, { layers, boundary })] as const),
+      ),
   );
 
 /** `all`: those of its name, in search order; it is the last. */
 const entryOf = (
   layer: Layer | BrokenLayer,
   all: readonly (Layer | BrokenLayer)[],
-  layers: Layers,
+  { layers, boundary }: { layers: Layers; boundary: Boundary },
 ): Entry => {
   const isInHooks = all.some(({ source }) => source.root.name === "hooks");
   try {
     if (isBroken(layer)) throw layer.fault;
-    const usable = load(layer, lineage(layer, layers));
+    const usable = load(layer, lineage(layer, layers), boundary);
     return { profile: usable.profile, isInHooks, usable };
   } catch (fault) {
     if (!(fault instanceof FileFault)) throw fault;
@@ -218,8 +225,8 @@ const entryOf = (
 /** Values of a profile that omits them; one that extends another inherits the other's instead. */
 const defaults = { model: "sonnet", permission_mode: "default", worktree: true } as const;
 
-const load = (layer: Layer, chain: Layer[]): Usable => {
-  const { definition, readOnly, plan } = loadPackage({ chain, defaults, opensPullRequests: true });
+const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
+  const { definition, readOnly, plan } = loadPackage({ chain, defaults, opensPullRequests: true, boundary });
   const { block } = plan;
   return {
     profile: {
@@ -235,6 +242,7 @@ const load = (layer: Layer, chain: Layer[]): Usable => {
       error: null,
       retryLost: definition.retry_lost ?? false,
       readOnly,
+      allowHost: definition.allow_host ?? false,
     },
     plan,
     match: definition.match,

@@ -5,6 +5,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { createLog } from "../lib/log.ts";
 import { createProfiles } from "./profiles.ts";
 import { bundledRoot, profileRoots, type CompanionReader } from "./roots.ts";
+import { noBoundary } from "./profiles.fixture.ts";
 
 it("later directories of the search order win: bundled, hooks, bundle, shared, home", async () => {
   const companions: CompanionReader = async (target) => ({ path: `/${target}`, label: null });
@@ -29,6 +30,7 @@ it("the bundled profiles are found beside a bundle of one file too", async () =>
   const list = await createProfiles({
     settings,
     companions: async () => null,
+    boundary: noBoundary,
     home: bundle,
     roots,
     log: createLog("silent", (text) => text),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../contract/errors.ts";
-import { custom, setup } from "./profiles.fixture.ts";
+import { custom, setup, noBoundary } from "./profiles.fixture.ts";
 import { createLog } from "../lib/log.ts";
 import { createProfiles } from "./profiles.ts";
 
@@ -114,6 +114,7 @@ it("a default profile that does not exist is an error that names the variable", 
   const route = createProfiles({
     settings,
     companions: async () => null,
+    boundary: noBoundary,
     home,
     log: createLog("silent", (text) => text),
   }).route({

@@ -14,6 +14,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunner } from "./runner.ts";
+import { noBoundary } from "../profiles/profiles.fixture.ts";
 
 /** The runner over real files, repositories and profiles with the fake agent, and a job that has been claimed. */
 export const claimJob = async (
@@ -33,6 +34,7 @@ export const claimJob = async (
     profiles: createProfiles({
       settings: { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 },
       companions: async () => null,
+      boundary: noBoundary,
       home: directory,
       now: Date.now,
       log,

@@ -7,7 +7,7 @@ import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { openDoor, type DoorOptions } from "./door.ts";
-import { parseHosts } from "./hosts.ts";
+import { parseHosts } from "../lib/allowed-hosts.ts";
 
 const listen = async (server: Server): Promise<number> => {
   server.listen(0, "127.0.0.1");

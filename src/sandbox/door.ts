@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
 import { isRefusedAddress } from "./addresses.ts";
-import { judge, type AllowedHost } from "./hosts.ts";
+import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 
 /** A part of the door that leads to one address of the operator's: the model, the service's receiver of telemetry. */
 export type Route = {

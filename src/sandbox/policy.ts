@@ -1,5 +1,8 @@
+import { join } from "node:path";
 import { z } from "zod";
-import { everyHost, parseHosts, type AllowedHost } from "./hosts.ts";
+import { loginDirectory } from "../config/model-credential.ts";
+import type { Settings } from "../config/variables.ts";
+import { everyHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import type { Allowed } from "./sandbox.ts";
 
 const units: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
@@ -48,6 +51,47 @@ const usualTemporary = 2 ** 30;
 /** What the operator allows every run: SERVICE_AGENT_SANDBOX_HOSTS, _READ, _WRITE. */
 export type ServiceWide = { hosts: readonly string[]; read: readonly string[]; write: readonly string[] };
 
+/** What the service is set to, for all profiles. */
+export type Boundary = {
+  serviceWide: ServiceWide;
+  /** The service's state, keys, caches and worktrees: no profile may name them. */
+  reserved: readonly string[];
+};
+
+type Places = Pick<
+  Settings,
+  | "agentSandboxHosts"
+  | "agentSandboxRead"
+  | "agentSandboxWrite"
+  | "jobsDir"
+  | "reposRoot"
+  | "worktreeRoot"
+  | "agentModeWorkspaces"
+  | "sharedFsRoot"
+  | "agentHome"
+  | "gitHostAppPrivateKeyPath"
+>;
+
+/** `home`: of the service's user. */
+export const boundaryOf = (settings: Places, home: string): Boundary => ({
+  serviceWide: {
+    hosts: settings.agentSandboxHosts,
+    read: settings.agentSandboxRead,
+    write: settings.agentSandboxWrite,
+  },
+  reserved: [
+    settings.jobsDir,
+    settings.reposRoot,
+    settings.worktreeRoot,
+    settings.agentModeWorkspaces,
+    settings.sharedFsRoot,
+    settings.gitHostAppPrivateKeyPath,
+    loginDirectory(settings),
+    join(home, ".service"),
+    join(home, ".ssh"),
+  ].filter((path) => path !== null),
+});
+
 /** What a run may use: what the operator, its profile and its submission allow, together. */
 export const allowedOf = (
   serviceWide: ServiceWide,
@@ -62,20 +106,18 @@ export const allowedOf = (
     read: [...serviceWide.read, ...(block.read ?? [])],
     write: [...serviceWide.write, ...(block.write ?? [])],
     temporaryBytes: block.tmp ?? usualTemporary,
+    memoryBytes: block.memory ?? null,
+    processes: block.processes ?? null,
   };
 };
 
 /**
- * Why a profile's sandbox is refused; null: it is not. `reserved`: the service's state, keys, caches and worktrees. A
- * profile of a companion may not write, nor open the network, unless the operator allows that to all.
+ * Why a profile's sandbox is refused; null: it is not. A profile of a companion may not write, nor open the network, unless
+ * the operator allows that to all.
  */
 export const refusalOf = (
   block: SandboxBlock,
-  {
-    reserved,
-    isCompanion,
-    serviceWide,
-  }: { reserved: readonly string[]; isCompanion: boolean; serviceWide: ServiceWide },
+  { reserved, serviceWide, isCompanion }: Boundary & { isCompanion: boolean },
 ): string | null => {
   for (const key of ["read", "write"] as const)
     for (const path of block[key] ?? []) {

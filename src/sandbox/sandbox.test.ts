@@ -25,7 +25,15 @@ const start = async (script: string, more: Partial<Run> = {}) => {
     writable: [],
     readable: [],
     routes: [],
-    allowed: { hosts: [], openNetwork: false, read: [], write: [], temporaryBytes: 64 * 1024 * 1024 },
+    allowed: {
+      hosts: [],
+      openNetwork: false,
+      read: [],
+      write: [],
+      temporaryBytes: 64 * 1024 * 1024,
+      memoryBytes: null,
+      processes: null,
+    },
     onDenied: (name) => denied.push(name),
     ...more,
   });

@@ -7,7 +7,7 @@ import { findExecutable } from "../lib/process/executable.ts";
 import { supervise, type Box } from "../lib/process/supervise.ts";
 import { bwrapArguments, socketInside, type View } from "./arguments.ts";
 import { openDoor, type Route } from "./door.ts";
-import type { AllowedHost } from "./hosts.ts";
+import type { AllowedHost } from "../lib/allowed-hosts.ts";
 import { explain, machineFacts } from "./probe.ts";
 import { keyringFilter } from "./seccomp.ts";
 
@@ -20,6 +20,10 @@ export type Allowed = {
   write: readonly string[];
   /** Room for temporary files, bytes. */
   temporaryBytes: number;
+  /** Of all its processes together, bytes; null: no limit. */
+  memoryBytes: number | null;
+  /** Most processes and threads at once; null: no limit. */
+  processes: number | null;
 };
 
 export type Run = {
@@ -42,12 +46,37 @@ export type Entered = AsyncDisposable & {
   box: Box;
   /** Variables that lead to the door, and the PATH on which the programs are found inside. */
   env: Record<string, string>;
+  /** How memory and processes are limited. */
+  limits: "cgroup" | "rlimit" | "none";
+  /** What was asked for and cannot be had here, for the user. */
+  warnings: string[];
 };
 
+export type SandboxMode = "off" | "bwrap" | "landlock";
+
 export type Sandbox = {
-  mode: "off" | "bwrap";
+  mode: SandboxMode;
   /** Readies a sandbox for one run; null: there is none. It ends when it is disposed of. */
   enter: (run: Run) => Promise<Entered | null>;
+};
+
+/**
+ * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here; with none the warning says why.
+ * `reserved`: places of the service that no link may lead a run to.
+ * @throws Error with a sentence, when one that was named does not work
+ */
+/** @public */
+export const createSandbox = async (
+  wanted: SandboxMode | "auto",
+  _reserved: readonly string[] = [],
+): Promise<{ sandbox: Sandbox; warning: string | null }> => {
+  if (wanted === "off") return { sandbox: noSandbox, warning: null };
+  try {
+    return { sandbox: await createBwrap(), warning: null };
+  } catch (error) {
+    if (wanted !== "auto") throw error;
+    return { sandbox: noSandbox, warning: `Agents run without a sandbox: ${String(error)}` };
+  }
 };
 
 export const noSandbox: Sandbox = { mode: "off", enter: async () => null };
@@ -109,6 +138,8 @@ const enter = async (
   const listen = forwarder === null ? [] : ["/bin/sh", "-c", forwarding(forwarder), "sh"];
   return {
     box: { prefix: [program, ...bwrapArguments(view), ...listen], filter },
+    limits: "none",
+    warnings: [],
     env: {
       PATH: [...programs.path, run.path].join(delimiter),
       TMPDIR: "/tmp",
@@ -170,7 +201,15 @@ const probe = async (sandbox: Sandbox): Promise<void> => {
       writable: [],
       readable: [],
       routes: [],
-      allowed: { hosts: [], openNetwork: false, read: [], write: [], temporaryBytes: 1024 * 1024 },
+      allowed: {
+        hosts: [],
+        openNetwork: false,
+        read: [],
+        write: [],
+        temporaryBytes: 1024 * 1024,
+        memoryBytes: null,
+        processes: null,
+      },
       onDenied: () => undefined,
     });
     const marker = { name: "SERVICE_PROBE", value: randomUUID() };

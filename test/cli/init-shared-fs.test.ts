@@ -6,6 +6,7 @@ import { createLog } from "../../src/lib/log.ts";
 import { createProfiles } from "../../src/profiles/profiles.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { svc } from "./run-svc.ts";
+import { noBoundary } from "../../src/profiles/profiles.fixture.ts";
 
 const bundled = join(import.meta.dirname, "..", "..", "src", "profiles", "bundled");
 const places = ["job-state", "jobs", "profiles", "repos"];
@@ -34,6 +35,7 @@ test("profiles that were copied work like the bundled ones", async () => {
       await createProfiles({
         settings: { sharedFsRoot, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 1 },
         companions: async () => null,
+        boundary: noBoundary,
         home: "/nonexistent",
         log: createLog("silent", (text) => text),
       }).list()

@@ -7,6 +7,7 @@ import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
 import { createRedactor } from "../../src/lib/redact.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
+import { allowedOf } from "../../src/sandbox/policy.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { findMarked } from "../processes.ts";
 
@@ -142,4 +143,5 @@ export const fakeLaunch = (directory: string): AgentLaunch => ({
   repoKey: "0123456789ab",
   timeoutSeconds: 60,
   maxBudgetUsd: null,
+  allowed: allowedOf({ hosts: [], read: [], write: [] }, {}),
 });

@@ -79,7 +79,7 @@ const runOf = (request: AgentStart, { settings, env }: Pick<Options, "settings" 
     writable: [launch.configDir, projects],
     readable: [...borrows, ...(session.resumeFrom === null ? [] : [session.resumeFrom])],
     routes: [modelRoute(settings)],
-    allowed: { hosts: [], openNetwork: false, read: [], write: [], temporaryBytes: 1024 ** 3 },
+    allowed: launch.allowed,
     onDenied,
   };
 };

@@ -1,8 +1,11 @@
 import { join } from "node:path";
 import {
   flag,
+  hosts,
   instanceName,
   integer,
+  oneOf,
+  paths,
   profileName,
   optionalPath,
   path,
@@ -65,6 +68,20 @@ export const agentVariables = {
     meaning: "Seconds between SIGTERM and SIGKILL",
   }),
   agentHome: variable("AGENT_CLI_HOME_DIR", path, ({ home }) => home, { meaning: "HOME of the agent CLI" }),
+  agentSandbox: variable("SERVICE_AGENT_SANDBOX", oneOf(["auto", "bwrap", "landlock", "off"]), "auto", {
+    meaning:
+      "What each agent is kept in: `bwrap` (namespaces), `landlock` (where those are refused), `off`, or `auto`: the first of them that works here",
+  }),
+  agentSandboxHosts: variable("SERVICE_AGENT_SANDBOX_HOSTS", hosts, "", {
+    meaning:
+      "Comma-separated hosts that every agent may reach beside the model: names, `name:port` (also of this machine), `*.name`, `npm`, `pypi`, `debian`, `crates`, `go`, `github`, or `*` for all",
+  }),
+  agentSandboxRead: variable("SERVICE_AGENT_SANDBOX_READ", paths, "", {
+    meaning: "Comma-separated directories that every agent may read",
+  }),
+  agentSandboxWrite: variable("SERVICE_AGENT_SANDBOX_WRITE", paths, "", {
+    meaning: "Comma-separated directories that every agent may write",
+  }),
   agentEnv: variable("SERVICE_AGENT_ENV", variableNames, "", {
     meaning: "Comma-separated names of further variables that the agent gets",
   }),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judge, parseHosts } from "./hosts.ts";
+import { judge, parseHosts } from "./allowed-hosts.ts";
 
 const asked = (list: string[], target: string, byOperator = false): string => {
   const [, name = "", port = ""] = /^(.*):(\d+)$/.exec(target) ?? [];
