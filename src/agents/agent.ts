@@ -1,5 +1,5 @@
 import type { AgentEvent } from "../contract/event.ts";
-import type { FailureReason, Usage } from "../contract/job.ts";
+import type { FailureReason, JobSandbox, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 import type { Allowed } from "../sandbox/sandbox.ts";
 
@@ -23,8 +23,6 @@ export type AgentStart = {
   cwd: string;
   /** Directories that its clone borrows objects from; absent: none. */
   borrows?: readonly string[];
-  /** Called when it is refused a host by its sandbox: `registry.example.com:443`. */
-  onDenied?: (name: string) => void;
   /** The profile's options in the CLI's terms: see `profiles/materialise.ts`. */
   launch: AgentLaunch;
   /** The id of a new session, or the one to resume, by the absolute path of its transcript. */
@@ -62,6 +60,7 @@ export type AgentProcess = {
   id: string;
   pid: number;
   sessionId: string;
+  sandbox: Omit<JobSandbox, "denied">;
   /** Whether it can run a turn: it is alive, no turn is in flight, and it has not been ended. */
   isIdle: () => boolean;
   /** Turns that it has got so far. */

@@ -120,6 +120,7 @@ const submitOptions = (command: Command): Command =>
     .option("--timeout <time>", "end the agent after this time: 90s, 30m, 2h", seconds)
     .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
     .option("--max-turns <number>", "end the agent after this many calls of the model", whole(1, 1_000_000))
+    .option("--allow-host <name>", "host that the agent may reach besides; can be repeated", gathered)
     .option("--file-path <path>", "MCP configuration on the shared file system to add to the job's")
     .option("--json", "print the service's answer as JSON; with --wait only the final one");
 

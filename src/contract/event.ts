@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Instant, StageName, Usage } from "./job.ts";
+import { Denied, Instant, StageName, Usage } from "./job.ts";
 
 /**
  * The one event vocabulary. An agent adapter yields `AgentEvent`s. A job's event log adds stages and warnings and numbers
@@ -74,6 +74,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
     exit_code: z.int().nullable(),
     signal: z.string().nullable(),
   }),
+  /** The sandbox refused something: at the first refusal in a turn, and once more at the turn's end. */
+  Denied.extend({ type: z.literal("denied"), at_end: z.boolean(), message: z.string() }),
   /** Something was left out or went differently than asked. */
   z.object({
     type: z.literal("warning"),

@@ -29,6 +29,7 @@ export const FailureReason = z
     "profile_invalid",
     "mcp_config_invalid",
     "cli_not_found",
+    "sandbox_failed",
     "push_failed",
     "pr_failed",
     "internal",
@@ -82,6 +83,29 @@ export const addUsage = (a: Usage | null, b: Usage | null): Usage | null =>
         cache_creation_input_tokens: a.cache_creation_input_tokens + b.cache_creation_input_tokens,
         cache_read_input_tokens: a.cache_read_input_tokens + b.cache_read_input_tokens,
       };
+
+/** What a sandbox refused. */
+export const Denied = z
+  .object({
+    kind: z.enum(["host", "path"]),
+    name: z.string().meta({ example: "registry.example.com:443" }),
+    count: z.int().meta({ example: 3, description: "How often" }),
+    allow: z.string().meta({ example: "registry.example.com", description: "What to name to allow it" }),
+  })
+  .meta({ id: "Denied" });
+export type Denied = z.infer<typeof Denied>;
+
+const JobSandbox = z
+  .object({
+    mode: z.enum(["off", "bwrap", "landlock"]),
+    network: z.enum(["none", "model", "hosts", "open"]).meta({
+      description: "What the agent can reach: nothing, the model, hosts that are named too, everything",
+    }),
+    limits: z.enum(["cgroup", "rlimit", "none"]).meta({ description: "What limits memory and processes" }),
+    denied: z.array(Denied),
+  })
+  .meta({ id: "JobSandbox" });
+export type JobSandbox = z.infer<typeof JobSandbox>;
 
 export const Job = z
   .object({
@@ -143,6 +167,9 @@ export const Job = z
     warnings: z
       .array(z.string())
       .meta({ description: "What the service left out or could not do, a sentence each" }),
+    sandbox: JobSandbox.nullable().meta({
+      description: "What the agent is kept in, and what it was refused; null: it has not started",
+    }),
     stages: z.array(Stage).meta({ description: "When the job passed each step, in order" }),
     options: JobOptions.meta({ description: "What the submission changed for this job alone" }),
   })
@@ -183,6 +210,14 @@ export const RunTaskInput = z.strictObject({
     .max(200)
     .default("")
     .meta({ description: "Worktree to run in: one from prepare_worktree, or that of an earlier job" }),
+  allow_hosts: z
+    .array(z.string().max(300))
+    .max(100)
+    .default([])
+    .meta({
+      description: "Hosts that the agent may reach besides; the profile must say allow_host: true",
+      example: ["registry.example.com"],
+    }),
   options: RunOptions.prefault({}).meta({ description: "Changes for this job alone" }),
   wait: z
     .boolean()

@@ -71,6 +71,7 @@ export const newRecord = ({
   salvage_ref: null,
   cached_clone: null,
   warnings: fresh.repoUrl === "" ? [noRepository] : warning === null ? [] : [warning],
+  sandbox: null,
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
   options: jobOptions(input.options),
   request: {
@@ -78,6 +79,7 @@ export const newRecord = ({
     file_path: input.file_path,
     create_repo: input.create_repo,
     private: input.private,
+    allow_hosts: input.allow_hosts,
   },
   idempotency: fresh.idempotency,
   principal: fresh.principal,

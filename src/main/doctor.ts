@@ -15,7 +15,8 @@ import { askGitHost, type HostAnswer } from "../repos/host-check.ts";
 import { selfTest } from "../repos/self-test.ts";
 import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
-import { freeRoom, minRoom } from "./readiness.ts";
+import { createSandbox } from "../sandbox/sandbox.ts";
+import { freeRoom, minRoom, sandboxText } from "./readiness.ts";
 
 type Diagnosis = {
   settings: Settings;
@@ -37,6 +38,7 @@ export const diagnose = async (request: Diagnosis): Promise<Check[]> => {
     git: gitVersion(request),
     agent: agentVersion(request),
     model: modelAccess(request),
+    sandbox: sandbox(request),
     "git host": rights(request, host),
     disk: room(request),
     store: store(request),
@@ -87,6 +89,14 @@ const modelAccess = async ({ settings }: Diagnosis): Promise<string> => {
   const credential = modelCredential(settings);
   if (credential !== null) return `${credential} is set; the first job shows whether the model accepts it`;
   throw new Warning("No model credential is known here; svc run shows whether agents need one");
+};
+
+/** Runs the whole list of arguments that a run would get. */
+const sandbox = async ({ settings }: Diagnosis): Promise<string> => {
+  const { sandbox: made, warning } = await createSandbox(settings.agentSandbox);
+  if (warning !== null) throw new Warning(warning);
+  if (made.mode === "off") throw new Warning(sandboxText.off);
+  return sandboxText[made.mode];
 };
 
 const rights = async ({ settings, env }: Diagnosis, asked: Promise<HostAnswer | null>): Promise<string> => {

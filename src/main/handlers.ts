@@ -9,7 +9,8 @@ import type { Operations } from "../contract/operations.ts";
 import type { Volume } from "../contract/worktree.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Submit } from "../jobs/submit.ts";
-import type { Limits, Profiles } from "../profiles/profile.ts";
+import type { Limits, Profiles, ResolvedProfile } from "../profiles/profile.ts";
+import { parseHosts } from "../lib/allowed-hosts.ts";
 import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import type { createBudgets } from "../telemetry/budgets.ts";
@@ -128,7 +129,7 @@ type TaskChecks = {
 export const createTaskCheck =
   ({ repos, profiles, requireAgent }: TaskChecks) =>
   async (
-    { repo_url, base_ref, file_path, profile: name, task, options }: RunTaskInput,
+    { repo_url, base_ref, file_path, profile: name, task, options, allow_hosts }: RunTaskInput,
     principal: string,
   ) => {
     const repoUrl = repos.parseUrl(repo_url);
@@ -137,6 +138,7 @@ export const createTaskCheck =
     await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
+    requireAllowed(allow_hosts, profile);
     await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     const isGiven = base_ref !== "" || repoUrl === "";
     const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
@@ -152,5 +154,19 @@ const requireWithin = (options: RunOptions, { name, limits }: { name: string; li
       "invalid_request",
       `options.${key}: ${asked} is more than the ${most} that the profile ${name} allows; give at most ${most}, or another profile`,
     );
+  }
+};
+
+const requireAllowed = (hosts: readonly string[], { name, allowHost }: ResolvedProfile): void => {
+  if (hosts.length === 0) return;
+  if (!allowHost)
+    throw new ServiceError(
+      "invalid_request",
+      `allow_hosts: the profile ${name} lets no task name hosts; put allow_host: true into it, or the hosts under sandbox.hosts`,
+    );
+  try {
+    parseHosts(hosts);
+  } catch (error) {
+    throw new ServiceError("invalid_request", `allow_hosts: ${String((error as Error).message)}`);
   }
 };

@@ -21,6 +21,8 @@ import { createRetries } from "../lib/retries.ts";
 import type { Answer } from "../mcp/answer.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
+import { boundaryOf } from "../sandbox/policy.ts";
+import { createSandbox } from "../sandbox/sandbox.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import { createBudgets } from "../telemetry/budgets.ts";
@@ -139,7 +141,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   /** The one thing that is known late: the address of this service, once it listens. */
   let receiver: TelemetryReceiver | null = null;
-  const claude = createClaudeAgent({ settings, env, redact, receiver: () => receiver });
+  const { sandbox, warning: sandboxWarning } = await createSandbox(
+    settings.agentSandbox,
+    boundaryOf(settings, homedir()).reserved,
+  );
+  if (sandboxWarning !== null) log.warn(sandboxWarning);
+  const claude = createClaudeAgent({ settings, env, redact, sandbox, receiver: () => receiver });
   const agent = withCosts(claude, { telemetry, log });
   const runner = createRunner({
     ...context,
@@ -150,6 +157,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     instance: mark,
     orphanGrace,
     salvageTimeout: 60,
+    sandboxWarning,
   });
   const settling = { store, events, queue, jobEnds, onEnded, now, log };
   const spool = await openOutcomeSpool(join(directory, "spool"), log);
@@ -243,6 +251,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       store,
       disks,
       credentialProblem: () => modelProblem(settings),
+      sandbox: { mode: sandbox.mode, warning: sandboxWarning },
       companions: companions.states,
       isDraining: cluster.isDraining,
       closing: ending.signal,

@@ -1,6 +1,7 @@
 import type { CompanionTarget } from "../contract/companion.ts";
 import type { Check, Readiness } from "../contract/instance.ts";
 import type { Volume } from "../contract/worktree.ts";
+import type { SandboxMode } from "../sandbox/sandbox.ts";
 import type { JobStore } from "../store/job-store.ts";
 
 /**
@@ -13,6 +14,8 @@ type Dependencies = {
   disks: { requireRoom: (least?: number) => Promise<void>; volumes: () => Promise<Volume[]> };
   /** Why agents have no access to the model; null: they have a credential. */
   credentialProblem: () => string | null;
+  /** What agents are kept in. */
+  sandbox: { mode: SandboxMode; warning: string | null };
   companions: () => Promise<{ target: CompanionTarget; ageSeconds: number | null }[]>;
   isDraining: () => boolean;
   closing: AbortSignal;
@@ -43,6 +46,7 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
       check("jobs", shutdown ?? draining, "New jobs are accepted"),
       check("store", stored, "Jobs can be recorded"),
       check("disk", room, free),
+      check("sandbox", deps.sandbox.warning, sandboxText[deps.sandbox.mode], "warning"),
       check("model", deps.credentialProblem(), "A credential is set, or none is asked for", "warning"),
     ];
     const reasons = checks.filter(({ status }) => status === "fault").map(({ message }) => message);
@@ -52,6 +56,13 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
     }));
     return { ready: reasons.length === 0, reasons, checks, companions: ages };
   };
+};
+
+/** Also said by `svc doctor`. */
+export const sandboxText: Record<SandboxMode, string> = {
+  bwrap: "Each agent runs in namespaces of its own (bubblewrap)",
+  landlock: "Each agent is kept to its files and the model by Landlock; processes and UDP are not hidden",
+  off: "Agents run without a sandbox, as SERVICE_AGENT_SANDBOX=off says",
 };
 
 const check = (

@@ -6,14 +6,14 @@ import type { JobOptions } from "../contract/run-options.ts";
 import { inherit } from "./catalog.ts";
 import type { Definition } from "./definition.ts";
 import type { Layer } from "./load.ts";
-import { refusalOf, type Boundary, type SandboxBlock } from "../sandbox/policy.ts";
+import { refusalOf, type Boundary } from "../sandbox/policy.ts";
 
 /** The CLI options of a profile or an agent, all rules applied. */
 export type Plan = {
   block: ClaudeBlock & { model: string; permission_mode: string; worktree: boolean };
   settings: JsonObject;
   mcpServers: JsonObject;
-  sandbox: SandboxBlock;
+  sandbox: Definition["sandbox"];
 };
 
 /** A profile or an agent with all that it extends, checked. */
@@ -74,7 +74,7 @@ export const loadPackage = ({
       block,
       settings,
       mcpServers: merged(chain.map((layer) => layer.mcpServers)),
-      sandbox: definition.sandbox ?? {},
+      sandbox: definition.sandbox,
     },
   };
 };

@@ -52,6 +52,7 @@ export const claimJob = async (
     instance: "test",
     orphanGrace: 1,
     salvageTimeout: 60,
+    sandboxWarning: null,
   });
   const queued = newRecord({
     id: randomUUID(),

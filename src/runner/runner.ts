@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/run.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
@@ -30,6 +31,8 @@ type Dependencies = {
   orphanGrace: number;
   /** Longest time to save the work of an interrupted job, seconds. */
   salvageTimeout: number;
+  /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
+  sandboxWarning: string | null;
 };
 
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
@@ -54,6 +57,7 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
+    if (deps.sandboxWarning !== null) run.warn(deps.sandboxWarning);
     const profile = await profiles.pin(record.profile);
     const own = await checkout(record, run, repos);
     const worktree = profile.readOnly && isOlder(record) ? await copyOf(record, own, run.signal) : own;
@@ -69,6 +73,7 @@ export const createRunner = (deps: Dependencies) => {
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
       options: record.options,
+      allowHosts: record.request.allow_hosts,
       taskFiles: await filesOf(record),
     });
     const agent = await runJobAgent({
@@ -76,6 +81,7 @@ export const createRunner = (deps: Dependencies) => {
       run,
       worktree: own,
       directory: worktree.path,
+      borrows: [join(worktree.cacheDir, "objects"), join(worktree.ownDir, "objects")],
       launch,
       readOnly: profile.readOnly,
       agent: deps.agent,

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import type { Agent, AgentLaunch, Spent, TurnEvent, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, AgentLaunch, AgentProcess, Spent, TurnEvent, TurnOutcome } from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
-import { addUsage, hasTokens } from "../contract/job.ts";
+import { addUsage, hasTokens, type Denied } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Log } from "../lib/log.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
@@ -20,6 +20,8 @@ type JobTurn = {
   /** Where the agent works: the worktree's directory, or a throwaway copy of it. */
   directory: string;
   launch: AgentLaunch;
+  /** Directories of objects that its clone borrows. */
+  borrows: readonly string[];
   /** Whether the profile may only read. */
   readOnly: boolean;
   agent: Agent;
@@ -27,6 +29,8 @@ type JobTurn = {
   newId: () => string;
   log: Log;
 };
+
+type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox">;
 
 /** Thrown before the prompt when the run no longer owns the job: the agent is ended before it has done anything. */
 export class LostOwnership extends Error {
@@ -45,6 +49,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     id: record.id,
     attempt: record.attempt,
     cwd: job.directory,
+    borrows: job.borrows,
     launch,
     session,
     traceparent: traceparentOf(record.id, record.attempt),
@@ -62,7 +67,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     isLast: true,
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
-  const outcome = await publishTurn(job, turn, session.id, broken);
+  const outcome = await publishTurn({ ...job, sandbox: started.process.sandbox }, turn, session.id, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
   if (outcome.sessionId !== null && outcome.sessionId !== session.id)
@@ -75,13 +80,13 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
 
 /** Records and publishes what a turn yields. What cannot be published ends the turn, by `broken`. */
 const publishTurn = async (
-  job: JobTurn,
+  job: StartedTurn,
   turn: AsyncIterable<TurnEvent>,
   sessionId: string,
   broken: AbortController,
 ): Promise<TurnOutcome> => {
   const { record, run, log } = job;
-  const publish = createPublisher(run);
+  const publish = createPublisher(run, job.sandbox);
   for await (const event of turn) {
     if (event.type === "ended") return event.outcome;
     if (event.type === "ready") await recordStart(job, sessionId, event.identity);
@@ -99,7 +104,7 @@ const publishTurn = async (
 };
 
 /** Before the agent gets its prompt. @throws LostOwnership */
-const recordStart = async (job: JobTurn, sessionId: string, identity: ProcessIdentity): Promise<void> => {
+const recordStart = async (job: StartedTurn, sessionId: string, identity: ProcessIdentity): Promise<void> => {
   const { record, run, worktree, launch } = job;
   // Before the record: a crash in between repeats the line instead of losing it.
   if (!isNoted(record, sessionId)) await job.profiles.noteSession(sessionId, record);
@@ -112,6 +117,7 @@ const recordStart = async (job: JobTurn, sessionId: string, identity: ProcessIde
     worktree_path: job.directory,
     branch: worktree.branch,
     read_only: job.readOnly,
+    sandbox: { ...job.sandbox, denied: [] },
     ...(launch.model === null ? {} : { model: launch.model }),
   });
   if (!isOwner) throw new LostOwnership("another run owns the job");
@@ -136,16 +142,21 @@ const unknownCost = (model: string | null): string =>
   `What this run cost is not known: it ended without a result, and there is no price for the model ${model ?? "(unknown)"}; set max_budget_usd in its profile`;
 
 /** Publishes a run's events, and the stages that they imply. */
-const createPublisher = (run: Run): ((event: AgentEvent) => void) => {
+const createPublisher = (run: Run, sandbox: AgentProcess["sandbox"]): ((event: AgentEvent) => void) => {
   let spoke = false;
   let result: Extract<AgentEvent, { type: "result" }> | null = null;
   const warned = new Set<string>();
+  const denied = new Map<string, Denied>();
   return (event) => {
     if (!spoke && ["thinking", "text", "tool_use"].includes(event.type)) {
       spoke = true;
       run.stage("first_output");
     }
     if (event.type === "result") result = event;
+    if (event.type === "denied") {
+      denied.set(`${event.kind} ${event.name}`, deniedOf(event));
+      run.note({ sandbox: { ...sandbox, denied: [...denied.values()] } });
+    }
     // The last one decides. A refused request also has the subtype `success`.
     if (event.type === "exited" && result !== null)
       run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
@@ -156,6 +167,8 @@ const createPublisher = (run: Run): ((event: AgentEvent) => void) => {
     run.warn(event.message);
   };
 };
+
+const deniedOf = ({ kind, name, count, allow }: Denied): Denied => ({ kind, name, count, allow });
 
 /** Most warnings of the agent in the record of one run: a broken agent repeats itself. */
 const mostWarnings = 100;

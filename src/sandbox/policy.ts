@@ -95,9 +95,10 @@ export const boundaryOf = (settings: Places, home: string): Boundary => ({
 /** What a run may use: what the operator, its profile and its submission allow, together. */
 export const allowedOf = (
   serviceWide: ServiceWide,
-  block: SandboxBlock,
+  given: SandboxBlock | null | undefined,
   asked: readonly string[] = [],
 ): Allowed => {
+  const block = given ?? {};
   const named = [...(block.hosts ?? []), ...asked];
   const listed: AllowedHost[] = [...parseHosts(serviceWide.hosts, true), ...parseHosts(named)];
   return {

@@ -65,7 +65,6 @@ export type Sandbox = {
  * `reserved`: places of the service that no link may lead a run to.
  * @throws Error with a sentence, when one that was named does not work
  */
-/** @public */
 export const createSandbox = async (
   wanted: SandboxMode | "auto",
   _reserved: readonly string[] = [],

@@ -9,7 +9,13 @@ export type JobRecord = Job & {
   /** Empty: not given, and the repository has not been read yet. */
   base_ref: string;
   /** Fields of the request that `Job` lacks. */
-  request: { session_id: string; file_path: string; create_repo: boolean; private: boolean };
+  request: {
+    session_id: string;
+    file_path: string;
+    create_repo: boolean;
+    private: boolean;
+    allow_hosts: string[];
+  };
   /** Digests of the caller's key with the `Idempotency-Key`, and of the body of that request. */
   idempotency: { key: string; body: string } | null;
   /** Digest of the key that submitted it; `open`: keys are not set. */

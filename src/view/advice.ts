@@ -24,6 +24,7 @@ const advice: Record<FailureReason, string> = {
   profile_invalid: "Correct the profile: svc profiles shows its fault.",
   mcp_config_invalid: "Correct the MCP configuration that --file-path or the profile names.",
   cli_not_found: "Install the agent CLI on the service's machine, or set SERVICE_AGENT_CLI_BINARY.",
+  sandbox_failed: "Try the sandbox on the service's machine with svc doctor.",
   push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
   pr_failed: "Open the pull request by hand: the branch is pushed. svc doctor shows the token's rights.",
   internal: "This is a fault of the service: look into its log.",

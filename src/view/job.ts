@@ -1,6 +1,7 @@
 import type { FailureReason, Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
+import { refusedLines, sandboxText } from "./sandbox.ts";
 import { aligned, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
 import { paintStatus, type Layout } from "./paint.ts";
 import { age, cost, counted, duration } from "./quantities.ts";
@@ -171,6 +172,7 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     ["Pull request", optional(job.pr_url)],
     ["Branch", branch(job)],
     ["Unfinished work", optional(job.salvage_ref)],
+    ["Refused", refusedLines(job).join("\n") || null],
     warningsFact(job.warnings),
   ];
 };
@@ -181,6 +183,7 @@ const effortFacts = (job: Job): Fact[] => [
   ["Tokens", tokens(job)],
   ["Cost", costOf(job)],
   ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
+  ["Sandbox", sandboxText(job)],
 ];
 
 /** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */

@@ -147,6 +147,9 @@ const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { typ
     if (signal !== null) return line("note", "the agent's process was ended by", signal);
     return code ? line("problem", `the agent's process exited with ${code}`, null) : null;
   },
+  // Once is told already.
+  denied: ({ message, at_end: atEnd, count }) =>
+    atEnd && count === 1 ? null : line("problem", message, null),
   warning: ({ message }) => line("problem", message, null),
 };
 

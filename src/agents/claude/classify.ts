@@ -21,6 +21,7 @@ export type Reason = Extract<
   | "timeout"
   | "stalled"
   | "cli_not_found"
+  | "sandbox_failed"
 >;
 
 /** The judgement of a run. `reason` null with `ok` false: the caller ended it. */
@@ -87,6 +88,8 @@ const withoutResult = (
   { exitCode, signal }: Ended,
 ): Verdict => {
   if (events === 0 && (exitCode === 126 || exitCode === 127)) return failure("cli_not_found", false);
+  if (events === 0 && exitCode !== 0 && /^(bwrap|landlock): /m.test(stderr))
+    return failure("sandbox_failed", false);
   if (notLoggedIn.test(stderr)) return failure("auth", false);
   if (limitResetsAt !== null && signal === null && exitCode !== 0) return failure("rate_limited", true);
   // An unexpected signal, or lost output, need not happen again; a refused option will.

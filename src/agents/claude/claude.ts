@@ -3,12 +3,13 @@ import { loginDirectory } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
-import { modelHost, noSandbox, type Entered, type Sandbox } from "../../sandbox/sandbox.ts";
+import { modelHost, noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
 import { socketInside } from "../../sandbox/arguments.ts";
 import type { Route } from "../../sandbox/door.ts";
-import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
+import type { Agent, AgentLaunch, AgentProcess, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
-import { unstartedOutcome } from "./outcome.ts";
+import { createDenials } from "./denials.ts";
+import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
 import { createProcess } from "./process.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
@@ -36,7 +37,9 @@ const start = async (
 ): Promise<StartedAgent> => {
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
-  const entered = await sandbox.enter(runOf(request, { settings, env }));
+  const denials = createDenials();
+  const entered = await enter(sandbox, { ...runOf(request, { settings, env }), onDenied: denials.add });
+  if (entered instanceof Error) return { ok: false, outcome: unboxedOutcome(entered) };
   const { variables, refused } = agentEnvironment({
     settings,
     env,
@@ -59,16 +62,41 @@ const start = async (
   if (!spawned.ok) return { ok: false, outcome: unstartedOutcome(spawned) };
   void spawned.process.ended.then(() => entered?.[Symbol.asyncDispose]());
   const agent = spawned.process;
-  const warnings = refused.map(refusal);
+  const warnings = [...(entered?.warnings ?? []), ...refused.map(refusal)];
+  const facts = factsOf(sandbox.mode, entered, launch.allowed);
   return {
     ok: true,
-    process: createProcess({ id, session, launch, settings, agent, redact, warnings, appended }),
+    process: createProcess({
+      id,
+      session,
+      launch,
+      settings,
+      agent,
+      redact,
+      warnings,
+      appended,
+      denials,
+      sandbox: facts,
+    }),
   };
+};
+
+const enter = (sandbox: Sandbox, run: Run): Promise<Entered | Error | null> =>
+  sandbox.enter(run).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+
+const factsOf = (
+  mode: Sandbox["mode"],
+  entered: Entered | null,
+  { openNetwork, hosts }: AgentLaunch["allowed"],
+): AgentProcess["sandbox"] => {
+  if (entered === null) return { mode: "off", network: "open", limits: "none" };
+  const network = openNetwork ? "open" : hosts.length > 0 ? "hosts" : "model";
+  return { mode, network, limits: entered.limits };
 };
 
 /** What a sandboxed process may see. */
 const runOf = (request: AgentStart, { settings, env }: Pick<Options, "settings" | "env">) => {
-  const { cwd, launch, session, borrows = [], onDenied = () => undefined } = request;
+  const { cwd, launch, session, borrows = [] } = request;
   // As the CLI names the directory of a project's transcripts.
   const projects = join(launch.configDir, "projects", cwd.replaceAll(/[^a-zA-Z0-9]/g, "-"));
   return {
@@ -80,7 +108,6 @@ const runOf = (request: AgentStart, { settings, env }: Pick<Options, "settings" 
     readable: [...borrows, ...(session.resumeFrom === null ? [] : [session.resumeFrom])],
     routes: [modelRoute(settings)],
     allowed: launch.allowed,
-    onDenied,
   };
 };
 

@@ -78,6 +78,14 @@ export const unstartedOutcome = ({ code, message }: SpawnFailure): TurnOutcome =
   return { ...nothing, reason: "internal", retryable: true, error: cutFront(message, errorLimit) };
 };
 
+/** The outcome of a process whose sandbox could not be made. */
+export const unboxedOutcome = ({ message }: Error): TurnOutcome => ({
+  ...nothing,
+  reason: "sandbox_failed",
+  retryable: true,
+  error: cutFront(`The sandbox could not be made: ${message}.\nWhat to do: run svc doctor.`, errorLimit),
+});
+
 /** Irregularities that do not change the judgement of the turn. */
 export const endWarnings = ({
   ended,
@@ -174,6 +182,7 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
     observed.facts.refused
       ? "The model refused the task.\nPut it in other words, or choose another model."
       : "The agent reported that it failed.",
+  sandbox_failed: () => "The sandbox did not start.\nRead its own message below; svc doctor tries it.",
   agent_exit: (failed) => exit(failed),
 };
 

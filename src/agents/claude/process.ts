@@ -3,6 +3,7 @@ import type { Redactor } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnEvent } from "../agent.ts";
 import { turnInput } from "./arguments.ts";
 import { unpromptedOutcome } from "./outcome.ts";
+import type { Denials } from "./denials.ts";
 import { readOutput } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
 import { isWork, startTurn, type RunningTurn } from "./turn.ts";
@@ -15,6 +16,9 @@ type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   warnings: readonly string[];
   /** What the arguments append to the system prompt. */
   appended: string | null;
+  /** What its sandbox refuses it. */
+  denials: Denials;
+  sandbox: AgentProcess["sandbox"];
 };
 
 /** Output between turns beyond which a process counts as broken, bytes. */
@@ -31,7 +35,7 @@ const closedOutputMs = 1000;
 
 /** A running CLI. Call it right after the spawn: earlier output may be lost. */
 export const createProcess = (options: Options): AgentProcess => {
-  const { id, session, launch, settings, agent, redact, warnings, appended } = options;
+  const { id, session, launch, settings, agent, redact, warnings, appended, denials } = options;
   let current: RunningTurn | null = null;
   let usable = true;
   let turns = 0;
@@ -80,6 +84,13 @@ export const createProcess = (options: Options): AgentProcess => {
   };
   const ended = agent.ended.then(exited);
 
+  const tellDenied = (): void => {
+    if (current === null) return;
+    for (const event of denials.fresh()) current.accept(event);
+    if (current.flush()) current = null;
+  };
+  denials.onFresh(tellDenied);
+
   const turn = (asked: AgentTurn): AsyncGenerator<TurnEvent, void, void> => {
     if (current !== null)
       throw new Error("A process runs one turn at a time: wait until the current one ends.");
@@ -98,8 +109,10 @@ export const createProcess = (options: Options): AgentProcess => {
       redact,
       observed: reader.observed(),
       spent,
+      atEnd: denials.atEnd,
     });
     current = started;
+    tellDenied();
     if (turns === 1) for (const message of warnings) started.accept({ type: "warning", message });
     if (!usable) void agent.ended.then(exited);
     const input = usable ? turnInput({ turn: asked, first: turns === 1, appended, effort }) : null;
@@ -111,6 +124,7 @@ export const createProcess = (options: Options): AgentProcess => {
     id,
     pid: agent.pid,
     sessionId: session.id,
+    sandbox: options.sandbox,
     isIdle: () => usable && current === null,
     turns: () => turns,
     turn,

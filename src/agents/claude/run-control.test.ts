@@ -149,6 +149,7 @@ describe("what cannot start", () => {
       redact,
       observed: reader.observed(),
       spent: 0,
+      atEnd: () => [],
     });
     const outcome = outcomeOf(turn.events("the task")).catch(({ message }: Error) => message);
     if ((await identity.catch(() => undefined)) !== undefined) turn.exited(gone);

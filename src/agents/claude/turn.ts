@@ -21,6 +21,8 @@ type StartTurn = {
   observed: Observed;
   /** Earlier cost of the process, US dollars: the CLI reports sums. */
   spent: number;
+  /** What is told at its end. */
+  atEnd: () => AgentEvent[];
 };
 
 export type RunningTurn = {
@@ -95,6 +97,8 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   };
   const finish = (ended: Ended): void => {
     done = true;
+    waiting.push(...begin.atEnd());
+    if (isLast) waiting.push({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
     limits[Symbol.dispose]();
     clearTimeout(ladder);
     turn.signal.removeEventListener("abort", onAbort);
@@ -153,7 +157,6 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
       if (done) return;
       for (const message of endWarnings({ ended, observed, cause }))
         waiting.push({ type: "warning", message });
-      if (isLast) waiting.push({ type: "exited", exit_code: ended.exitCode, signal: ended.signal });
       finish(ended);
     },
     ending: (reason) => void because("aborted", reason),

@@ -13,6 +13,7 @@ export type JobFlags = {
   branch?: string;
   title?: string;
   file?: string[];
+  allowHost?: string[];
 };
 
 /** The flags as `options` of a submission, over those of the job before. */

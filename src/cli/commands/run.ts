@@ -112,4 +112,5 @@ const restOf = (options: RunOptions) => ({
   create_repo: options.createRepo ?? false,
   private: options.public !== true,
   worktree_id: options.worktreeId ?? "",
+  allow_hosts: options.allowHost ?? [],
 });

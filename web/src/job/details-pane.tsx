@@ -1,5 +1,6 @@
 import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
+import { sandboxText } from "../../../src/view/sandbox.ts";
 import { savedWork } from "../../../src/view/saved-work.ts";
 import { Markdown } from "../parts/markdown.tsx";
 import { Empty } from "../parts/states.tsx";
@@ -27,6 +28,7 @@ export const DetailsPane = ({ job }: { job: Job }) => {
   ];
   const shown = [
     ...facts.map(([name, key]) => [name, String(job[key] ?? "")] as const),
+    ["Sandbox", sandboxText(job) ?? ""] as const,
     ...Object.entries(job.options).map(
       ([name, value]) => [`Option ${name.replaceAll("_", " ")}`, String(value ?? "")] as const,
     ),

@@ -154,6 +154,7 @@ export const createConversation = () => {
     },
     retry: tell,
     rate_limit: tell,
+    denied: tell,
     warning: (event) => {
       if (event.dropped_block !== undefined) closeBlock(event.dropped_block, true);
       tell(event);

@@ -5,6 +5,7 @@ import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { adviceFor } from "../../../src/view/advice.ts";
 import { cost, duration } from "../../../src/view/quantities.ts";
+import { refusedLines } from "../../../src/view/sandbox.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { Dialog, Form } from "../parts/dialog.tsx";
 import { Title } from "../parts/states.tsx";
@@ -197,7 +198,8 @@ export const Banner = ({ job }: { job: Job }) => {
   const { error, warnings } = job;
   // Many errors say it themselves.
   const advice = error?.includes("\nWhat to do: ") === true ? null : adviceFor(job);
-  if (error === null && advice === null && warnings.length === 0) return null;
+  const refused = refusedLines(job);
+  if (error === null && advice === null && warnings.length + refused.length === 0) return null;
   return (
     <section
       className="banner"
@@ -207,6 +209,9 @@ export const Banner = ({ job }: { job: Job }) => {
     >
       {error !== null && <p className="words">{sanitise(error)}</p>}
       {advice !== null && <p>What to do: {advice}</p>}
+      {refused.map((line) => (
+        <p key={line}>Refused: {line}</p>
+      ))}
       {warnings.map((warning, index) => (
         <p key={index}>Warning: {oneLine(warning)}</p>
       ))}
