@@ -52,10 +52,11 @@ export const runTurn = async function* (
     if (!hadPrompt(warm)) void deps.agent.noteSession(warm.process.sessionId);
     const answers = earlierAnswers(place, record);
     // While the turn runs, so that it can be resumed whatever happens.
-    const begun = key === null ? null : put(deps, { key, warm, record, answers });
-    const ran: Ran = { outcome: null, hasBegun: false, spoke: false };
+    const begun =
+      key === null ? null : put(deps, { key, warm, record, answers, denied: record?.denied ?? 0 });
+    const ran: Ran = { outcome: null, hasBegun: false, spoke: false, denied: record?.denied ?? 0 };
     for await (const event of warm.process.turn(askedOf(turn, place, deadline)))
-      if (watch(ran, event, deps.pool)) yield event;
+      if (watch(ran, event, deps)) yield event;
     const outcome = outcomeIn(ran);
     if (mustRepeat(ran, outcome, place)) {
       await warm.process.end();
@@ -66,7 +67,12 @@ export const runTurn = async function* (
     if (key === null) return;
     await begun;
     const answer = outcome.ok ? turn.answerDigest() : unknownAnswer;
-    putIdle(deps.pool, key, warm, await put(deps, { key, warm, record, answers: [...answers, answer] }));
+    putIdle(
+      deps.pool,
+      key,
+      warm,
+      await put(deps, { key, warm, record, answers: [...answers, answer], denied: ran.denied }),
+    );
     isPooled = true;
   } finally {
     const ended = isPooled ? null : warm.process.end();
@@ -88,7 +94,7 @@ const earlierAnswers = ({ isInformed }: TurnProcess, record: ConversationRecord 
   (isInformed ? record?.answers : null) ?? [];
 
 /** What is known of a turn so far. `hasBegun`: the agent showed a sign of it. */
-type Ran = { outcome: TurnOutcome | null; hasBegun: boolean; spoke: boolean };
+type Ran = { outcome: TurnOutcome | null; hasBegun: boolean; spoke: boolean; denied: number };
 
 const outcomeIn = ({ outcome }: Ran): TurnOutcome => {
   if (outcome === null) throw new Error("the agent's turn has no outcome");
@@ -96,7 +102,7 @@ const outcomeIn = ({ outcome }: Ran): TurnOutcome => {
 };
 
 /** Notes an event; false: it is the outcome, which is judged before it is passed on. */
-const watch = (ran: Ran, event: TurnEvent, pool: Pool): boolean => {
+const watch = (ran: Ran, event: TurnEvent, { pool, log }: Dependencies): boolean => {
   if (event.type === "ended") {
     ran.outcome = event.outcome;
     return false;
@@ -106,7 +112,11 @@ const watch = (ran: Ran, event: TurnEvent, pool: Pool): boolean => {
     ran.spoke = true;
     prewarm(pool);
   }
-  ran.hasBegun ||= event.type !== "warning";
+  if (event.type === "denied") {
+    if (event.at_end) ran.denied += event.count;
+    else log.warn({ name: event.name }, event.message);
+  }
+  ran.hasBegun ||= event.type !== "warning" && event.type !== "denied";
   return true;
 };
 
@@ -168,12 +178,18 @@ const wasUnfit = ({ reason }: TurnOutcome, { process }: WarmProcess): boolean =>
 const isForgotten = ({ ok, error, numTurns }: TurnOutcome, { isInformed }: TurnProcess): boolean =>
   isInformed && !ok && (numTurns ?? 0) === 0 && /no conversation found/i.test(error ?? "");
 
-type Recorded = { key: string; warm: WarmProcess; record: ConversationRecord | null; answers: string[] };
+type Recorded = {
+  key: string;
+  warm: WarmProcess;
+  record: ConversationRecord | null;
+  answers: string[];
+  denied: number;
+};
 
 /** Puts the conversation on record. Never rejects; resolves to its version. */
 const put = async (
   { conversations, now, log }: Dependencies,
-  { key, warm, record, answers }: Recorded,
+  { key, warm, record, answers, denied }: Recorded,
 ): Promise<string> => {
   const at = now().toISOString();
   const { process, cwd } = warm;
@@ -183,6 +199,7 @@ const put = async (
       session_id: process.sessionId,
       cwd,
       answers: answers.slice(-maxAnswers),
+      denied,
       created_at: isSame ? record.created_at : at,
       updated_at: at,
     })

@@ -40,6 +40,7 @@ test("a store that is unreachable makes the service unready with its reason, and
       { name: "jobs", status: "ok", message: "New jobs are accepted" },
       { name: "store", status: "ok", message: "Jobs can be recorded" },
       { name: "disk", status: "ok", message: "1.5 GiB free at /small" },
+      { name: "sandbox", status: "ok", message: "Each agent runs in namespaces of its own (bubblewrap)" },
       { name: "model", status: "warning", message: "No model credential is set" },
     ],
   });

@@ -74,7 +74,10 @@ export const createSandbox = async (
     return { sandbox: await createBwrap(), warning: null };
   } catch (error) {
     if (wanted !== "auto") throw error;
-    return { sandbox: noSandbox, warning: `Agents run without a sandbox: ${String(error)}` };
+    return {
+      sandbox: noSandbox,
+      warning: `Agents run without a sandbox: ${error instanceof Error ? error.message : String(error)}`,
+    };
   }
 };
 

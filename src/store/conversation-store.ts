@@ -10,6 +10,8 @@ export const ConversationRecord = z.object({
   cwd: z.string(),
   /** Digests of the answers in order; `*` stands for one that the caller may have received only in part. */
   answers: z.array(z.string()),
+  /** How often its agent was refused something by its sandbox. */
+  denied: z.int(),
   created_at: Instant,
   updated_at: Instant,
 });

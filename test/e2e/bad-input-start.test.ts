@@ -91,6 +91,7 @@ test("the start warns of a profile that cannot be used, a missing agent CLI and 
     env: {
       ...hostVariables(host, host.createToken()),
       PATH: await pathWithout("gh"),
+      SERVICE_AGENT_SANDBOX: "off",
       SERVICE_AGENT_CLI_BINARY: cli,
     },
   });

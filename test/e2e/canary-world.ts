@@ -73,6 +73,8 @@ export const startCanaryWorld = async ({ model, gitHost }: Way) => {
     SERVICE_LOG_LEVEL: "trace",
     SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "canary-agent.mjs"),
     PATH: programs.path,
+    // So that it finds something to tell.
+    SERVICE_AGENT_SANDBOX: "off",
     GIT_HOST_APP_ID: app.appId,
     GIT_HOST_APP_INSTALLATION_ID: app.installationId,
     ...(gitHost === "app"

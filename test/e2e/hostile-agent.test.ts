@@ -30,7 +30,7 @@ beforeAll(async () => {
   });
   service = await startService({
     home,
-    env: { SERVICE_AGENT_CLI_BINARY: cli, AGENT_CLI_HOME_DIR: agentHome },
+    env: { SERVICE_AGENT_CLI_BINARY: cli, AGENT_CLI_HOME_DIR: agentHome, SERVICE_AGENT_SANDBOX: "off" },
   });
 });
 

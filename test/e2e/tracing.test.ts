@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { batchOf } from "../../src/telemetry/otlp.ts";
 import type { Span } from "../../src/telemetry/sink.ts";
@@ -87,6 +87,7 @@ beforeAll(async () => {
     SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "environment-agent"),
     SERVICE_AGENT_ENV: "DUMP_TO",
     DUMP_TO: dump,
+    SERVICE_AGENT_SANDBOX_WRITE: dirname(dump),
   };
   service = await startService({
     env: {

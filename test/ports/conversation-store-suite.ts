@@ -19,6 +19,7 @@ const after = (seconds: number): Date => new Date(begin + seconds * 1000);
 export const sampleConversation = (over: Partial<ConversationRecord> = {}): ConversationRecord => ({
   session_id: "0b8f7c1e-0000-4000-8000-000000000001",
   cwd: "/workspaces/one",
+  denied: 0,
   answers: ["a".repeat(64), "*"],
   created_at: after(0).toISOString(),
   updated_at: after(0).toISOString(),

@@ -1,4 +1,5 @@
-import { join } from "node:path";
+import { mkdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
@@ -38,7 +39,7 @@ const start = async (
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
-  const entered = await enter(sandbox, { ...runOf(request, { settings, env }), onDenied: denials.add });
+  const entered = await enter(sandbox, request, { settings, env, onDenied: denials.add });
   if (entered instanceof Error) return { ok: false, outcome: unboxedOutcome(entered) };
   const { variables, refused } = agentEnvironment({
     settings,
@@ -81,8 +82,20 @@ const start = async (
   };
 };
 
-const enter = (sandbox: Sandbox, run: Run): Promise<Entered | Error | null> =>
-  sandbox.enter(run).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+type Outside = Pick<Options, "settings" | "env"> & Pick<Run, "onDenied">;
+
+const enter = async (
+  sandbox: Sandbox,
+  request: AgentStart,
+  outside: Outside,
+): Promise<Entered | Error | null> => {
+  if (sandbox.mode === "off") return null;
+  try {
+    return await sandbox.enter({ ...(await runOf(request, outside)), onDenied: outside.onDenied });
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+};
 
 const factsOf = (
   mode: Sandbox["mode"],
@@ -95,20 +108,32 @@ const factsOf = (
 };
 
 /** What a sandboxed process may see. */
-const runOf = (request: AgentStart, { settings, env }: Pick<Options, "settings" | "env">) => {
+const runOf = async (request: AgentStart, { settings, env }: Outside): Promise<Omit<Run, "onDenied">> => {
   const { cwd, launch, session, borrows = [] } = request;
-  // As the CLI names the directory of a project's transcripts.
-  const projects = join(launch.configDir, "projects", cwd.replaceAll(/[^a-zA-Z0-9]/g, "-"));
+  const project = projectName(cwd);
+  const transcripts = join(launch.configDir, "projects", project);
+  const { resumeFrom } = session;
+  const elsewhere = resumeFrom === null || basename(dirname(resumeFrom)) === project ? [] : [resumeFrom];
+  await mkdir(transcripts, { recursive: true, mode: 0o700 });
   return {
     command: settings.agentCliBinary,
     path: env["PATH"] ?? "",
     home: settings.agentHome,
     cwd,
-    writable: [launch.configDir, projects],
-    readable: [...borrows, ...(session.resumeFrom === null ? [] : [session.resumeFrom])],
+    writable: [launch.configDir, transcripts],
+    readable: [...borrows, ...elsewhere],
     routes: [modelRoute(settings)],
     allowed: launch.allowed,
   };
+};
+
+/** As the CLI names the directory of a project's transcripts. @throws Error when it would shorten the name */
+const projectName = (cwd: string): string => {
+  const name = cwd.replaceAll(/[^a-zA-Z0-9]/g, "-");
+  if (name.length <= 200) return name;
+  throw new Error(
+    `the path of the working directory, ${cwd}, has more than 200 characters: shorten its root`,
+  );
 };
 
 /** The model's address, with the credential that stays outside. */
