@@ -20,7 +20,13 @@ type Told = {
 let service: Service;
 beforeAll(async () => {
   service = await startService({
-    env: { AGENT_MODE: "true", AGENT_MODE_MAX_CONCURRENT: "3", AGENT_MODE_ON_DISCONNECT: "cancel" },
+    env: {
+      AGENT_MODE: "true",
+      // The agents tell their pids.
+      SERVICE_AGENT_SANDBOX: "off",
+      AGENT_MODE_MAX_CONCURRENT: "3",
+      AGENT_MODE_ON_DISCONNECT: "cancel",
+    },
   });
 });
 

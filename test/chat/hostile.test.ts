@@ -14,6 +14,8 @@ beforeAll(async () => {
   service = await startService({
     env: {
       AGENT_MODE: "true",
+      // The agents tell their pids.
+      SERVICE_AGENT_SANDBOX: "off",
       AGENT_MODE_WARM_PROCESSES: "0",
       AGENT_MODE_IDLE_PROCESSES: "1",
       SERVICE_AGENT_CLI_KILL_GRACE: "300",

@@ -29,7 +29,8 @@ const agentsOf = (service: Service, count: number): Promise<number[]> =>
   );
 
 test("a new conversation gets the process that was started ahead, and another one takes its place; a turn on another model is of another process", async () => {
-  const service = await startService({ env: { AGENT_MODE: "true" } });
+  // The agents tell their pids.
+  const service = await startService({ env: { AGENT_MODE: "true", SERVICE_AGENT_SANDBOX: "off" } });
   const [spare] = await agentsOf(service, 1);
   const first = await ask(service, "a");
   expect(first).toMatchObject({ pid: spare, turn: 1, resumed: false });

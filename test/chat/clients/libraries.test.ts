@@ -1,12 +1,10 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { randomUUID } from "node:crypto";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { HumanMessage, type AIMessageChunk } from "@langchain/core/messages";
 import { ChatOpenAI } from "@langchain/openai";
 import { APICallError, generateText, RetryError, streamText } from "ai";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { isRunning } from "../../processes.ts";
-import { temporaryDirectory } from "../../temporary.ts";
+import { processesMarked } from "../../processes.ts";
 import { until } from "../../until.ts";
 import { key, startScene, untilIdle, askedOf, lastAsked, type Scene } from "./scene.ts";
 import { work, workContent } from "./scripted.ts";
@@ -241,15 +239,14 @@ describe("LangChain", () => {
   test("an answer that is aborted while a tool runs ends the tool", async () => {
     const model = chain({ conversation: "left in a tool" });
     const leaving = new AbortController();
-    const pidFile = join(await temporaryDirectory(), "pid");
-    const command = JSON.stringify({ command: `echo $$ > ${pidFile}; exec sleep 600` });
+    const id = randomUUID();
+    const command = JSON.stringify({ command: `exec env SERVICE_JOB_ID=${id} sleep 600` });
     const asked = model.invoke(`scenario: bash ${command}`, { signal: leaving.signal });
     const rejected = asked.then(() => null).catch((reason: unknown) => reason);
-    const pid = await until(async () => Number(await readFile(pidFile, "utf8")), { what: "the tool to run" });
-    expect(isRunning(pid)).toBe(true);
+    await until(() => processesMarked(id).length > 0, { what: "the tool to run" });
     leaving.abort();
     expect(String(await rejected)).toMatch(/abort/i);
-    await until(() => !isRunning(pid), { what: "the tool to be gone" });
+    await until(() => processesMarked(id).length === 0, { what: "the tool to be gone" });
     await untilIdle(scene);
     const next = await model.invoke('scenario: text {"text": "Here I am."}');
     expect(next.content).toBe("Here I am.");

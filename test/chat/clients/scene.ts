@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterFile } from "../../cleanup.ts";
 import { startFakeModel, type FakeModel } from "../../fake-model/fake-model.ts";
 import { startService, type Service } from "../../service.ts";
@@ -29,6 +29,7 @@ export const startScene = async (more: Record<string, string> = {}): Promise<Sce
   model.script(clientScript(file));
   const env = {
     AGENT_MODE: "true",
+    SERVICE_AGENT_SANDBOX_READ: dirname(file),
     // Each is a start of the real CLI; what is started ahead is tested with the fake agent.
     AGENT_MODE_WARM_PROCESSES: "0",
     SERVICE_API_KEYS: key,
