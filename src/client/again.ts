@@ -12,6 +12,7 @@ export const retryInput = async (client: Client, job: Job) => {
   return {
     task: job.task,
     profile: job.profile,
+    allow_hosts: job.allow_hosts,
     ...(await placeOf(client, job)),
     options: { ...options, branch: job.branch === null ? branch : null },
   } satisfies TaskInput;
@@ -21,7 +22,13 @@ export const retryInput = async (client: Client, job: Job) => {
 export const continueInput = (job: Job, session_id: string, task: string) => {
   const { model, timeout_seconds, max_budget_usd, max_turns } = job.options;
   const options = { model, timeout_seconds, max_budget_usd, max_turns };
-  return { task, session_id, profile: job.profile, options } satisfies TaskInput;
+  return {
+    task,
+    session_id,
+    profile: job.profile,
+    allow_hosts: job.allow_hosts,
+    options,
+  } satisfies TaskInput;
 };
 
 /** Where the job ran: its repository, or the worktree or session that was there before it. */

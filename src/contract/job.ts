@@ -172,6 +172,7 @@ export const Job = z
     }),
     stages: z.array(Stage).meta({ description: "When the job passed each step, in order" }),
     options: JobOptions.meta({ description: "What the submission changed for this job alone" }),
+    allow_hosts: z.array(z.string()).meta({ description: "Hosts that the submission named" }),
   })
   .meta({ id: "Job" });
 export type Job = z.infer<typeof Job>;

@@ -74,12 +74,12 @@ export const newRecord = ({
   sandbox: null,
   stages: [{ stage: "queued", at: now.toISOString(), attempt: 0 }],
   options: jobOptions(input.options),
+  allow_hosts: input.allow_hosts,
   request: {
     session_id: input.session_id,
     file_path: input.file_path,
     create_repo: input.create_repo,
     private: input.private,
-    allow_hosts: input.allow_hosts,
   },
   idempotency: fresh.idempotency,
   principal: fresh.principal,

@@ -73,7 +73,7 @@ export const createRunner = (deps: Dependencies) => {
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
       options: record.options,
-      allowHosts: record.request.allow_hosts,
+      allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
     const agent = await runJobAgent({

@@ -14,7 +14,6 @@ export type JobRecord = Job & {
     file_path: string;
     create_repo: boolean;
     private: boolean;
-    allow_hosts: string[];
   };
   /** Digests of the caller's key with the `Idempotency-Key`, and of the body of that request. */
   idempotency: { key: string; body: string } | null;

@@ -97,6 +97,7 @@ describe("svc run", () => {
       create_repo: true,
       private: false,
       worktree_id: "",
+      allow_hosts: [],
     });
     // Which does not go with making a repository.
     expect((await svc(["run", "x", "--worktree-id", "w"], { env })).code).toBe(0);
@@ -115,6 +116,7 @@ describe("svc run", () => {
       create_repo: false,
       private: true,
       worktree_id: "",
+      allow_hosts: [],
     });
   });
 

@@ -38,7 +38,7 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
     task: flags.editor === true ? await readTask(job.task, true) : job.task,
     profile: flags.profile ?? job.profile,
     file_path: flags.filePath ?? "",
-    allow_hosts: flags.allowHost ?? [],
+    allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
     ...(await optionsOf(flags, again.options)),
   };
   return submit(client, input, flags);
@@ -61,7 +61,7 @@ export const continueJob = async (
     ...more,
     profile: flags.profile ?? job.profile,
     file_path: flags.filePath ?? "",
-    allow_hosts: flags.allowHost ?? [],
+    allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
     ...(await optionsOf(flags, more.options)),
   };
   return submit(client, input, flags);
