@@ -171,7 +171,6 @@ export const createRunner = (deps: Dependencies) => {
     const worktree = await repos.findWorktree(worktreeId);
     const left = await killOrphans(record.process, jobMarker(record.id, deps.instance), {
       graceSeconds: deps.orphanGrace,
-      directories: [repos.worktreePath(worktreeId), repos.worktreePath(record.id)],
     });
     // It ended well: retention handles its worktree like that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };

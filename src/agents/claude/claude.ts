@@ -56,7 +56,6 @@ const start = async (
     cwd,
     env: variables,
     marker: jobMarker(id, env[instanceVariable]),
-    directories: [cwd],
     box: entered?.box ?? null,
   });
   if (!spawned.ok) await entered?.[Symbol.asyncDispose]();

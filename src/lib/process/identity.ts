@@ -43,7 +43,7 @@ export const isAlive = async (identity: ProcessIdentity): Promise<boolean> => {
 let boot: Promise<string> | undefined;
 
 /** Identifies this boot of the machine. */
-export const bootId = (): Promise<string> =>
+const bootId = (): Promise<string> =>
   (boot ??= readFile("/proc/sys/kernel/random/boot_id", "latin1").then(
     (text) => text.trim(),
     () => "unknown",

@@ -9,6 +9,7 @@ import { temporaryDirectory } from "../../../test/temporary.ts";
 import { until } from "../../../test/until.ts";
 import { identifyChild, isAlive } from "./identity.ts";
 import { supervise, type SupervisedProcess, type SuperviseOptions } from "./supervise.ts";
+import { leftWarnings } from "./sweep.ts";
 import { findMarked } from "../../../test/processes.ts";
 import { readRow } from "./table.ts";
 
@@ -98,6 +99,25 @@ test("a child that cleared its environment is found by its descent", async () =>
   expect(readRow(child)?.group).toBe(child);
   await supervised.stop({ graceSeconds: 0.1 });
   expect(readRow(child)).toBeNull();
+});
+
+test("a child that lost its parent and its environment is found if it was seen while the run lasted", async () => {
+  const daemon = "env -i setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 2";
+  const { supervised, output } = await shell(`sh -c '${daemon}'; read end`);
+  const pid = Number(await until(output));
+  await until(() => readRow(readRow(pid)?.parent ?? 0)?.name !== "sh");
+  supervised.stdin.end();
+  const { swept } = await supervised.ended;
+  const left = readRow(pid);
+  if (left !== null) process.kill(pid, "SIGKILL");
+  expect({ left, swept }).toEqual({ left: null, swept: 1 });
+});
+
+test("a process that cannot be ended is named by its pid and command", () => {
+  const report = { swept: 1, survivors: [{ pid: 7, name: "postgres" }], hidden: [] };
+  expect(leftWarnings(report)).toEqual([
+    "Processes of the run could not be ended: 7 (postgres). End them by hand.",
+  ]);
 });
 
 test("what the leader leaves behind is ended when it exits by itself", async () => {

@@ -7,7 +7,7 @@ import { followDescendants } from "./descendants.ts";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
 import { identifyChild, type ProcessIdentity } from "./identity.ts";
-import { sweep, type SweepOptions, type SweepReport } from "./sweep.ts";
+import { sweep, type SweepReport } from "./sweep.ts";
 import { readAnyRow, type Marker, type ProcessRow } from "./table.ts";
 
 export type SuperviseOptions = {
@@ -19,20 +19,20 @@ export type SuperviseOptions = {
   env: Record<string, string>;
   /** Marks the processes of this run: must be unique to it. */
   marker: Marker;
-  /** Only this run works there: daemons that it leaves there are ended with it (see `createDaemonCheck`). */
-  directories?: readonly string[];
   /** A sandbox around it. */
   box?: Box | null;
   /** Written to the standard input, which is then closed. Absent: `stdin` is the caller's to write and end. */
   stdin?: string;
 };
 
-/** bubblewrap: the end of its first process ends all that runs in it. */
 export type Box = {
-  /** Its program and arguments, which come before the command. */
+  /** Program and arguments that come before the command. */
   prefix: readonly string[];
-  /** A file that it reads as descriptor 3. To descriptor 4 it writes what `--info-fd` tells. */
-  filter: string;
+  /**
+   * Of bubblewrap, the end of whose first process ends all that runs in it: a file that it reads as descriptor 3. To
+   * descriptor 4 it writes what `--info-fd` tells. Null: the command takes the prefix's place.
+   */
+  filter: string | null;
 };
 
 export type Spawned = { ok: true; process: SupervisedProcess } | SpawnFailure;
@@ -76,69 +76,62 @@ const patience = { pipesMs: 2000, exitMs: 10_000 };
  * that cannot be started is a value, not an exception.
  */
 export const supervise = async (options: SuperviseOptions): Promise<Spawned> => {
-  const { cwd, marker } = options;
+  const { cwd, marker, box = null } = options;
   const env = { ...options.env, [marker.name]: marker.value };
   const executable = await findExecutable(options.command, env["PATH"] ?? "");
   if (!executable.ok) return executable;
-  if (!(await stat(cwd).catch(() => null))?.isDirectory()) {
+  if (!(await isDirectory(cwd)))
     return { ok: false, code: "no_directory", message: `The working directory ${cwd} does not exist.` };
-  }
-  const directories = await Promise.all(
-    (options.directories ?? []).map((path) => realpath(path).catch(() => path)),
-  );
-  const { box = null } = options;
-  const prefix = box === null ? await parentDeathSignal() : box.prefix;
   // Inside, a link to the program may not be there.
   const program = box === null ? executable.path : await realpath(executable.path);
-  const [file = "", ...args] = [...prefix, program, ...options.args];
-  await using filter = box === null ? null : await open(box.filter);
-  const child = start(file, args, { cwd, env, filter });
+  const [file = "", ...args] = [...(await prefixOf(box)), program, ...options.args];
+  const filter = box?.filter ?? null;
+  await using opened = filter === null ? null : await open(filter);
+  const child = await start(file, args, { cwd, env, filter: opened });
   if (child instanceof Error) return spawnFailure(executable.path, child);
-  if (child.pid === undefined) return spawnFailure(executable.path, await spawnError(child));
-  // No await from here to the return: see `stdout`.
+  // No await from the start to the return: see `stdout`.
+  const { identity, ended } = follow(child, marker, opened !== null);
+  if (options.stdin !== undefined) child.stdin.end(options.stdin);
+  const { pid, stdin, stdout, stderr } = child;
+  const { promise, stop } = ended;
+  return { ok: true, process: { pid, identity, stdin, stdout, stderr, ended: promise, stop } };
+};
 
+const isDirectory = async (path: string): Promise<boolean> =>
+  (await stat(path).catch(() => null))?.isDirectory() === true;
+
+/** bubblewrap sees to it itself that it dies with the service. */
+const prefixOf = async (box: Box | null): Promise<readonly string[]> => {
+  const { prefix, filter } = box ?? { prefix: [], filter: null };
+  return filter === null ? [...(await parentDeathSignal()), ...prefix] : prefix;
+};
+
+/** `isContained`: what it starts ends with it. */
+const follow = (child: Child, marker: Marker, isContained: boolean) => {
   // A program may end without reading its input: its exit says so, not a broken pipe.
   child.stdin.on("error", () => {});
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const identity = identifyChild(child.pid, exited);
   // Not everybody asks for it.
   identity.catch(() => undefined);
-  const leader = box === null ? readAnyRow(child.pid) : null;
-  const ended = watchEnd(child, child.pid, {
-    exited,
-    marker,
-    group: box === null ? Promise.resolve(child.pid) : innerGroup(child, exited),
-    descendants: leader === null ? undefined : followDescendants(leader),
-    workplace: leader === null ? undefined : { since: leader.startTime, directories },
-  });
-  if (options.stdin !== undefined) child.stdin.end(options.stdin);
-  return {
-    ok: true,
-    process: {
-      pid: child.pid,
-      identity,
-      stdin: child.stdin,
-      stdout: child.stdout,
-      stderr: child.stderr,
-      ended: ended.promise,
-      stop: ended.stop,
-    },
-  };
+  const leader = isContained ? null : readAnyRow(child.pid);
+  const group = isContained ? innerGroup(child, exited) : Promise.resolve(child.pid);
+  const descendants = leader === null ? null : followDescendants(leader);
+  return { identity, ended: watchEnd(child, { exited, marker, group, descendants }) };
 };
 
-type Watched = Pick<SweepOptions, "workplace"> & {
+type Watched = {
   exited: Promise<void>;
   marker: Marker;
   /** Whom to signal. */
   group: Promise<number>;
-  descendants: ReturnType<typeof followDescendants> | undefined;
+  descendants: ReturnType<typeof followDescendants> | null;
 };
 
 /** Follows the process until nothing that it started is left. */
 const watchEnd = (
   child: Child,
-  pid: number,
-  { exited, marker, group, descendants, workplace }: Watched,
+  { exited, marker, group, descendants }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -148,11 +141,11 @@ const watchEnd = (
     await Promise.race([exited, overdue.promise]);
     const seen = descendants?.end() ?? [];
     // Read at once: while the group has members its number cannot be reused.
-    const members = await familyOfGroup(pid);
+    const members = await familyOfGroup(child.pid);
     const known = [...seen, ...members, ...(await groupEnded)];
     using late = timer(patience.pipesMs);
     const [report, pipesHeldOpen] = await Promise.all([
-      sweep(marker, { known, workplace }),
+      sweep(marker, known),
       Promise.race([drained, late.passed.then(() => true)]),
     ]);
     for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
@@ -181,25 +174,26 @@ const timer = (ms: number): { passed: Promise<void>; [Symbol.dispose]: () => voi
   return { passed: promise, [Symbol.dispose]: () => clearTimeout(handle) };
 };
 
-type Child = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
+type Child = ChildProcess & { pid: number; stdin: Writable; stdout: Readable; stderr: Readable };
 
-const start = (
+const start = async (
   file: string,
   args: string[],
   { filter, ...options }: { cwd: string; env: Record<string, string>; filter: FileHandle | null },
-): Child | Error => {
+): Promise<Child | Error> => {
   const more = filter === null ? [] : [filter.fd, "pipe" as const];
   try {
-    // All three are pipes.
-    return spawn(file, args, {
-      ...options,
-      detached: true,
-      stdio: ["pipe", "pipe", "pipe", ...more],
-    }) as Child;
+    const stdio = ["pipe" as const, "pipe" as const, "pipe" as const, ...more];
+    const child = spawn(file, args, { ...options, detached: true, stdio });
+    if (child.pid !== undefined) return child as Child;
+    const [error]: unknown[] = await once(child, "error");
+    return asError(error);
   } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
+    return asError(error);
   }
 };
+
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 
 /**
  * The process group of a sandbox, which its first process leads: bubblewrap itself, outside of it, would end all without a
@@ -212,11 +206,6 @@ const innerGroup = async (child: Child, exited: Promise<void>): Promise<number> 
   told.on("data", (piece: Buffer) => (text += piece.toString("latin1")));
   await Promise.race([once(told, "end"), exited]);
   return Number(/"child-pid": (\d+)/.exec(text)?.[1] ?? child.pid);
-};
-
-const spawnError = async (child: ChildProcess): Promise<Error> => {
-  const [error]: unknown[] = await once(child, "error");
-  return error instanceof Error ? error : new Error(String(error));
 };
 
 const spawnFailure = (path: string, error: Error): SpawnFailure => {

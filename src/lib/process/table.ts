@@ -19,7 +19,6 @@ export type ProcessRow = {
   startTime: string;
   /** Of the program, cut by the kernel to 15 bytes. */
   name: string;
-  hasTerminal: boolean;
 };
 
 /** Processes per tick of the event loop: about half a millisecond. */
@@ -31,30 +30,21 @@ const patience = { listings: 20, milliseconds: 500 };
 /** Every living process, without zombies. */
 export const processTable = async (): Promise<ProcessRow[]> => {
   const rows: ProcessRow[] = [];
-  await joinScan({ since: Number.POSITIVE_INFINITY, visit: (row) => rows.push(row) });
+  await joinScan({ readsEnvironment: false, visit: (row) => rows.push(row) });
   return rows;
 };
 
 /**
  * Visits living processes whose environment has exactly `NAME=VALUE` (and that of `also`), never this process or init. `visit`
  * is called in the same tick as /proc is read, so that a signal sent in it cannot reach a later process of the same number.
- * So is `visitOther`, for all other processes, with their environment (null: it may not be read).
- * @param since a start time: processes that started before are left out
  * @returns pids that could not be inspected in time; empty: no marked process was missed
  */
-export const visitMarked = async (
-  marker: Marker,
-  visit: (row: ProcessRow) => void,
-  since = "0",
-  visitOther?: (row: ProcessRow, environment: Buffer | null) => void,
-): Promise<number[]> => {
+export const visitMarked = async (marker: Marker, visit: (row: ProcessRow) => void): Promise<number[]> => {
   const entries = entriesOf(marker);
   return await joinScan({
-    since: Number(since),
-    visit: (row, environment, isWhole) => {
-      if (Number(row.startTime) < Number(since)) return;
+    readsEnvironment: true,
+    visit: (row, environment) => {
       if (environment !== null && entries.every((entry) => includes(environment, entry))) visit(row);
-      else if (isWhole) visitOther?.(row, environment);
     },
   });
 };
@@ -99,7 +89,7 @@ const readStat = (pid: number): Stat | null => {
   // The command name in parentheses may contain anything: fields are counted after the last parenthesis.
   const end = stat.lastIndexOf(")");
   const fields = stat.slice(end + 2).split(" ");
-  const [state = "", parent, group, , terminal, , flags] = fields;
+  const [state = "", parent, group, , , , flags] = fields;
   const [from, to] = [Number(fields[47]), Number(fields[48])];
   const isKernelThread = (Number(flags) & 0x200000) !== 0;
   return {
@@ -111,7 +101,6 @@ const readStat = (pid: number): Stat | null => {
       threads: Number(fields[17]),
       startTime: fields[19] ?? "",
       name: stat.slice(stat.indexOf("(") + 1, end),
-      hasTerminal: terminal !== "0",
     },
     isWhole: ({ length }) => isKernelThread || (to === 0 ? length > 0 : length === to - from),
   };
@@ -139,10 +128,9 @@ const includes = (environment: Buffer, entry: Buffer): boolean => {
 };
 
 type Visitor = {
-  /** Environments of processes that started before are not read. */
-  since: number;
-  /** `isWhole` false: the environment is missing or incomplete; the process is visited again. */
-  visit: (row: ProcessRow, environment: Buffer | null, isWhole: boolean) => void;
+  readsEnvironment: boolean;
+  /** A process whose environment is not complete is visited again. Null: it may not be read, or no visitor reads any. */
+  visit: (row: ProcessRow, environment: Buffer | null) => void;
 };
 
 let next: { visitors: Visitor[]; missed: Promise<number[]> } | null = null;
@@ -169,17 +157,15 @@ const joinScan = (visitor: Visitor): Promise<number[]> => {
  * @returns pids that were not visited when the time was up
  */
 const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
-  const since = Math.min(...visitors.map((visitor) => visitor.since));
+  const reads = visitors.some(({ readsEnvironment }) => readsEnvironment);
   const visitProcess = (pid: number): boolean | null => {
     const stat = readStat(pid);
     if (stat === null || isOver(stat.row)) return null;
-    const isOld = Number(stat.row.startTime) < since;
-    const environment = isOld ? null : readProc(`/proc/${pid}/environ`);
-    if (!isOld && environment === null && readRow(pid) === null) return null;
+    const environment = reads ? readProc(`/proc/${pid}/environ`) : null;
+    if (reads && environment === null && readRow(pid) === null) return null;
+    for (const { visit } of visitors) visit(stat.row, environment);
     const isEnding = stat.row.state === "Z";
-    const isWhole = isOld || (!isEnding && (environment === null || stat.isWhole(environment)));
-    for (const { visit } of visitors) visit(stat.row, environment, isWhole);
-    return isWhole;
+    return !reads || (!isEnding && (environment === null || stat.isWhole(environment)));
   };
   const visited = new Set([1, process.pid]);
   const startedAt = performance.now();
