@@ -6,6 +6,7 @@ import { connect, createServer as createTcp, type AddressInfo, type Server } fro
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
+import { until } from "../../test/until.ts";
 import { openDoor, type DoorOptions } from "./door.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
 
@@ -48,7 +49,7 @@ const sendRaw = (socketPath: string, bytes: string): Promise<string> =>
     socket.on("data", (piece) => (text += piece.toString()));
     socket.on("error", () => undefined);
     socket.on("close", () => resolve(text));
-    socket.end(bytes);
+    socket.write(bytes);
   });
 
 test("a route gets the service's credential and not the client's", async () => {
@@ -92,6 +93,122 @@ test("a route gets the service's credential and not the client's", async () => {
   ])
     expect(await ask(door.socket, path)).toMatchObject({ status: 404 });
   expect(seen).toHaveLength(1);
+});
+
+/** Takes requests as they come: what a proxy made of them can be seen in the bytes. */
+const rawModel = async (answer: string) => {
+  const seen = { text: "", connections: 0 };
+  const port = await listen(
+    createTcp((socket) => {
+      seen.connections += 1;
+      socket.on("error", () => undefined);
+      socket.on("data", (piece) => {
+        if (seen.text === "") socket.write(answer);
+        seen.text += piece.toString("latin1");
+      });
+    }),
+  );
+  const route = {
+    paths: /^\/v1\//,
+    target: new URL(`http://127.0.0.1:${port}`),
+    headers: { "x-api-key": "real" },
+  };
+  return { seen, routes: [route] };
+};
+
+const empty = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+test.each([
+  [
+    "in chunks",
+    "transfer-encoding: chunked\r\nconnection: close",
+    "2f\r\nPOST /admin HTTP/1.1\r\nhost: a\r\nx-api-key: b\r\n\r\n\r\n0\r\n\r\n",
+  ],
+  [
+    "whose length is for one connection only",
+    "content-length: 25\r\nconnection: content-length, close",
+    "GET /admin HTTP/1.1\r\na: b\r\n",
+  ],
+])("a body %s of a request that has none by custom stays a body", async (_, header, body) => {
+  const { seen, routes } = await rawModel(empty);
+  const { door } = await open({ routes });
+  expect(
+    await sendRaw(door.socket, `GET /v1/models HTTP/1.1\r\nhost: a\r\n${header}\r\n\r\n${body}`),
+  ).toMatch(/ 200 /);
+  await until(() => seen.text.includes("/admin"));
+  expect(seen.text).toMatch(/\r\n(transfer-encoding: chunked|content-length: 25)\r\n/i);
+});
+
+test.each([
+  [
+    "another protocol",
+    "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nhello",
+    /^HTTP\/1\.1 502 /,
+  ],
+  ["a status that is none", "HTTP/1.1 000 Zero\r\ncontent-length: 0\r\n\r\n", /^HTTP\/1\.1 502 /],
+  ["no HTTP", "hello\r\n\r\n", /^HTTP\/1\.1 502 /],
+  [
+    "two lengths",
+    "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    /^HTTP\/1\.1 502 /,
+  ],
+  [
+    "news before it, headers of one connection, chunks and a trailer",
+    "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nconnection: x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=9\r\nx-end: 1\r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-sum: 1\r\n\r\n",
+    /^HTTP\/1\.1 200 OK\r\nx-end: 1\r\n(?!.*(x-hop|timeout=9)).*\r\n3\r\nabc\r\n0\r\n/s,
+  ],
+])("a model that answers with %s gets the client an answer", async (_, bytes, expected) => {
+  const { routes } = await rawModel(bytes);
+  const { door } = await open({ routes });
+  expect(
+    await sendRaw(door.socket, "GET /v1/models HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"),
+  ).toMatch(expected);
+});
+
+test("a route is also behind a name that no host can have, in full form and by CONNECT; the model is asked for nothing else", async () => {
+  const seen: string[] = [];
+  const port = await listen(
+    createServer((asked, answer) => {
+      seen.push(`${asked.method} ${asked.url} ${asked.headers.host} ${String(asked.headers["x-api-key"])}`);
+      answer.end("hello");
+    }),
+  );
+  const route = {
+    paths: /^\/otlp(\/v1\/logs)$/,
+    target: new URL(`http://127.0.0.1:${port}/base`),
+    headers: { "x-api-key": "real" },
+  };
+  const { door, denied } = await open({ routes: [route, { ...route, paths: /^\/v1\// }] });
+  expect(await ask(door.socket, "http://service.invalid/otlp/v1/logs?a=b", { method: "POST" })).toMatchObject(
+    { text: "hello" },
+  );
+  const inner = "GET /v1/models HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n\r\n";
+  expect(await sendRaw(door.socket, `CONNECT model.invalid:80 HTTP/1.1\r\nhost: a\r\n\r\n${inner}`)).toMatch(
+    /^HTTP\/1\.1 200 Connection established\r\n\r\nHTTP\/1\.1 200 .*hello/s,
+  );
+  const host = `127.0.0.1:${port} real`;
+  expect(seen).toEqual([`POST /base/v1/logs?a=b ${host}`, `GET /base/v1/models ${host}`]);
+  for (const path of [
+    "/v1/../x",
+    "/v1/%2e%2e/x",
+    "/v1/..%2fx",
+    "/v1/.%00",
+    "/v1/..;/x",
+    "/v1/\\x",
+    "/v1//../x",
+    "/v1/a#/../x",
+    "/V1/x",
+    "//v1/x",
+    "/v1/.env",
+  ])
+    for (const form of [path, `http://model.invalid${path}`, `http://model.invalid:80${path}`])
+      expect({ form, ...(await ask(door.socket, form)) }).toMatchObject({ form, status: 404 });
+  for (const method of ["TRACE", "PUT", "PROPFIND"])
+    expect(await ask(door.socket, "/v1/models", { method })).toMatchObject({ status: 404 });
+  expect(await ask(door.socket, "http://model.invalid:81/v1/models")).toMatchObject({ status: 403 });
+  expect(await ask(door.socket, "http://model.invalid.example.com/v1/models")).toMatchObject({ status: 403 });
+  expect(denied).toEqual(["model.invalid:81", "model.invalid.example.com:80"]);
+  expect(seen).toHaveLength(2);
 });
 
 test("an answer arrives piece by piece", async () => {

@@ -1,13 +1,8 @@
 import { lookup as lookUp } from "node:dns/promises";
+import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
-import {
-  createServer,
-  Agent,
-  request as plainRequest,
-  type IncomingMessage,
-  type ServerResponse,
-} from "node:http";
-import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import http, { type IncomingMessage, type ServerResponse } from "node:http";
+import https from "node:https";
 import { connect, isIP, type LookupFunction, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,12 +12,12 @@ import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 
 /** A part of the door that leads to one address of the operator's: the model, the service's receiver of telemetry. */
 export type Route = {
-  /** Paths that it takes, as the client asks for them. */
+  /** Paths that it takes, without the query. A group in it is the part that goes to the target; without one all of it. */
   paths: RegExp;
   /** Where they lead: its path comes before the client's. */
   target: URL;
-  /** They replace the client's of the same name, and its credentials go: `authorization`, `x-api-key`. */
-  headers: Readonly<Record<string, string>>;
+  /** Take the place of the client's credentials, `authorization` and `x-api-key`. Null: the client's own go there. */
+  headers: Readonly<Record<string, string>> | null;
 };
 
 export type DoorOptions = {
@@ -32,6 +27,8 @@ export type DoorOptions = {
   onDenied: (name: string) => void;
   /** Resolves a name to addresses; absent: by the system. */
   resolve?: (name: string) => Promise<string[]>;
+  /** How long a request may take to arrive, a name to be resolved and a connection to be made, ms; absent: 10 s. */
+  connectMs?: number;
 };
 
 export type Door = AsyncDisposable & {
@@ -39,15 +36,17 @@ export type Door = AsyncDisposable & {
   socket: string;
 };
 
-/** Most connections at once, and how long one may take to be made, and to be silent, ms. */
-const limits = { connections: 256, connectMs: 10_000, silentMs: 600_000 };
+/** Most connections and requests at once (a client may ask for more before the first answer); longest silence, ms. */
+const limits = { atOnce: 256, silentMs: 600_000 };
+
+type Settings = Required<DoorOptions>;
 
 /**
  * The only way out of a sandbox: a proxy on a Unix socket of one run.
  *
  * | request | what becomes of it |
  * |---|---|
- * | `/path` of a route | goes to the route's target, with the credential that only the service knows |
+ * | `/path` of a route, or `http://any.invalid/path` | goes to the route's target, with what only the service knows |
  * | any other `/path` | 404 |
  * | CONNECT, `http://host/…`, and the host is in the list | goes there |
  * | the same, not in the list, or it leads to an address of this host, link-local or of metadata | 403, and told |
@@ -57,224 +56,241 @@ const limits = { connections: 256, connectMs: 10_000, silentMs: 600_000 };
  * nothing. Redirects are the client's to follow, so each is judged anew.
  */
 export const openDoor = async (options: DoorOptions): Promise<Door> => {
+  const settings: Settings = { resolve: system, connectMs: 10_000, ...options };
   const directory = await mkdtemp(join(tmpdir(), "svc-door-"));
   const socket = join(directory, "s");
-  const open = new Set<Duplex>();
-  const track = (stream: Duplex): void => {
-    open.add(stream);
-    stream.once("close", () => open.delete(stream));
+  const clients = new Set<Duplex>();
+  const agents = {
+    "http:": new http.Agent({ keepAlive: true }),
+    "https:": new https.Agent({ keepAlive: true }),
   };
-  const agents = { http: new Agent({ keepAlive: true }), https: new TlsAgent({ keepAlive: true }) };
-  const server = createServer({ keepAliveTimeout: 60_000, requestTimeout: 0 }, (asked, answer) => {
-    const forwarding =
-      asked.url?.startsWith("/") === true ? toRoute(options, agents, asked) : toHost(options, asked);
-    void forwarding
-      .then((target) => pass(asked, answer, target))
-      .catch((error: unknown) => refuse(answer, error));
+  const busy = new WeakSet<Duplex>();
+  let begun = 0;
+  /** Counts what is on its way out: a client that has left does not end it at once. */
+  const counted = async <Value>(work: () => Promise<Value>): Promise<Value> => {
+    if (begun >= limits.atOnce) throw new Refusal(503, "Too many requests at once");
+    begun += 1;
+    return await work().finally(() => (begun -= 1));
+  };
+  const times = { headersTimeout: settings.connectMs, requestTimeout: 0, keepAliveTimeout: 60_000 };
+  const server = http.createServer(
+    { ...times, connectionsCheckingInterval: settings.connectMs },
+    (asked, answer) => {
+      const { socket: client, url = "" } = asked;
+      // No program asks for more before the first answer: it could hold any number of connections to a host.
+      if (busy.has(client)) return void client.destroy();
+      busy.add(client);
+      answer.once("close", () => busy.delete(client));
+      const path = ownPath.exec(url)?.[1];
+      counted(async () => {
+        const to =
+          path === undefined ? await toHost(settings, asked) : toRoute(settings, agents, asked, path);
+        await pass(settings, asked, answer, to);
+      }).catch((error: unknown) => refuse(answer, error));
+    },
+  );
+  server.maxConnections = limits.atOnce;
+  server.on("connection", (client) => {
+    clients.add(client);
+    client.once("close", () => clients.delete(client));
   });
-  server.maxConnections = limits.connections;
-  server.on("connection", track);
   server.on("connect", (asked, client, head) => {
     client.on("error", () => client.destroy());
-    void tunnel(options, asked, track).then(
+    if (ownAuthority.test(asked.url ?? "")) {
+      client.write(established);
+      client.unshift(head);
+      return void server.emit("connection", client);
+    }
+    counted(() => tunnel(settings, asked)).then(
       (host) => {
         if (client.destroyed) return void host.destroy();
-        client.write("HTTP/1.1 200 Connection established\r\n\r\n");
+        client.write(established);
         if (head.length > 0) host.write(head);
-        // Either may end its half first.
         client.pipe(host).pipe(client);
         client.once("close", () => host.destroy());
         host.once("close", () => client.destroy());
         host.on("error", () => host.destroy());
       },
-      (error: unknown) => {
-        const { status, message } = refusalOf(error);
-        client.end(
-          `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
-        );
-      },
+      (error: unknown) => say(client, refusalOf(error)),
     );
   });
-  server.on("clientError", (_error, client) => {
-    if (client.writable) client.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
-    else client.destroy();
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(socket, resolve);
-  });
+  server.on("clientError", (_error, client) =>
+    say(client, new Refusal(400, "No whole HTTP request arrived")),
+  );
+  server.listen(socket);
+  await once(server, "listening");
   await chmod(socket, 0o600);
   return {
     socket,
     [Symbol.asyncDispose]: async () => {
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const stream of open) stream.destroy();
-      agents.http.destroy();
-      agents.https.destroy();
+      for (const client of clients) client.destroy();
+      for (const agent of Object.values(agents)) agent.destroy();
       await closed;
       await rm(directory, { recursive: true, force: true });
     },
   };
 };
 
+const established = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+/** Paths of routes, also behind a name that no host can have. Clients of a proxy want one; some ask for it by CONNECT. */
+const ownPath = /^(?:http:\/\/[a-z]+\.invalid(?::80)?)?(\/.*)$/is;
+const ownAuthority = /^[a-z]+\.invalid:80$/i;
+
 /** A request that the door answers itself. */
 class Refusal extends Error {
-  readonly status: 400 | 403 | 404 | 502 | 504;
-  constructor(status: Refusal["status"], message: string) {
+  readonly status: number;
+  constructor(status: number, message: string) {
     super(message);
     this.status = status;
   }
 }
 
 const refusalOf = (error: unknown): Refusal =>
-  error instanceof Refusal
-    ? error
-    : new Refusal(
-        502,
-        `The host cannot be reached: ${error instanceof Error ? error.message : String(error)}`,
-      );
+  error instanceof Refusal ? error : new Refusal(502, `The host cannot be reached: ${String(error)}`);
 
 const refuse = (answer: ServerResponse, error: unknown): void => {
   const { status, message } = refusalOf(error);
   if (answer.headersSent) return void answer.destroy();
-  answer.writeHead(status, { "content-type": "text/plain", connection: "close" });
-  answer.end(`${message}\n`);
+  answer.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${message}\n`);
 };
 
-type Forwarded = {
+/** The last words on a connection. A client that does not read on must not keep it open. */
+const say = (client: Duplex, { status, message }: Refusal): void => {
+  if (!client.writable) return void client.destroy();
+  const head = `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n`;
+  client.resume().end(`${head}${message}\n`, () => client.destroy());
+};
+
+type Target = {
   url: URL;
-  /** Null: by the system. */
-  lookup: LookupFunction | null;
   headers: Record<string, string | string[]>;
-  agent: Agent | TlsAgent | null;
+  /** How it is reached: a route by connections that are kept, a host at the addresses that were judged. */
+  how: { agent: http.Agent | false; lookup?: LookupFunction };
 };
 
-const toRoute = async (
-  { routes }: DoorOptions,
-  agents: { http: Agent; https: TlsAgent },
+/** Paths that no server reads in another way: without escapes, and no part begins with a dot. */
+const plainPath = /^(?:\/[\w:@~-][\w.:@~-]*)+\/?$/;
+
+/** Not TRACE: its answer repeats the credential. */
+const methods = new Set(["GET", "HEAD", "POST", "DELETE"]);
+
+const toRoute = (
+  { routes }: Settings,
+  agents: Record<string, http.Agent>,
   asked: IncomingMessage,
-): Promise<Forwarded> => {
-  const url = asked.url ?? "";
-  const route = routes.find(({ paths }) => paths.test(url));
-  // Dots would lead out of the paths that the route takes.
-  if (route === undefined || new URL(url, "http://door").pathname !== url.replace(/[?#].*$/, ""))
-    throw new Refusal(404, "There is nothing at this path");
-  const { target, headers } = route;
-  const place = new URL(target);
+  url: string,
+): Target => {
   const [path = "", query = ""] = url.split(/\?(.*)/s);
-  place.pathname = `${target.pathname.replace(/\/+$/, "")}${path}`;
+  const route = routes.find(({ paths }) => paths.test(path));
+  if (route === undefined || !plainPath.test(path) || !methods.has(asked.method ?? ""))
+    throw new Refusal(404, "There is nothing at this path");
+  const place = new URL(route.target);
+  place.pathname = `${place.pathname.replace(/\/+$/, "")}${route.paths.exec(path)?.[1] ?? path}`;
   place.search = query;
   const { authorization: _a, "x-api-key": _k, ...kept } = endToEnd(asked);
-  const agent = place.protocol === "https:" ? agents.https : agents.http;
-  return { url: place, lookup: null, agent, headers: { ...kept, ...headers, host: place.host } };
+  const headers = route.headers === null ? endToEnd(asked) : { ...kept, ...route.headers };
+  const agent = agents[place.protocol] ?? false;
+  return { url: place, headers: { ...headers, host: place.host }, how: { agent } };
 };
 
-const toHost = async (options: DoorOptions, asked: IncomingMessage): Promise<Forwarded> => {
+const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Target> => {
   const url = URL.canParse(asked.url ?? "") ? new URL(asked.url ?? "") : null;
   if (url?.protocol !== "http:" || url.username !== "" || url.password !== "")
     throw new Refusal(400, "Ask for http://host/path, or CONNECT host:port");
   const name = url.hostname.replace(/^\[|\]$/g, "");
-  const lookup = await judged(options, { name, port: Number(url.port || 80) });
-  return { url, lookup, agent: null, headers: { ...endToEnd(asked), host: url.host } };
+  const lookup = await judged(settings, { name, port: Number(url.port || 80) });
+  return { url, headers: { ...endToEnd(asked), host: url.host }, how: { agent: false, lookup } };
 };
 
 /** Answers with the addresses that were judged, whatever the name says by then. @throws Refusal */
 const judged = async (
-  { hosts, onDenied, resolve = system }: DoorOptions,
-  target: { name: string; port: number },
+  { hosts, onDenied, resolve, connectMs }: Settings,
+  { name, port }: { name: string; port: number },
 ): Promise<LookupFunction> => {
-  const shown = `${target.name.includes(":") ? `[${target.name}]` : target.name}:${target.port}`;
+  const shown = `${name.includes(":") ? `[${name}]` : name}:${port}`;
   const deny = (why: string): never => {
     onDenied(shown);
     throw new Refusal(403, `${shown} ${why}`);
   };
-  const how = judge(hosts, target);
+  const how = judge(hosts, { name, port });
   if (how === "refused") deny("is not in the list of hosts that this run may reach");
-  const addresses = isIP(target.name) === 0 ? await resolve(target.name).catch(() => []) : [target.name];
-  if (addresses.length === 0) throw new Refusal(502, `${target.name} cannot be resolved`);
+  const late = once(AbortSignal.timeout(connectMs), "abort").then(() => null);
+  const resolving = isIP(name) === 0 ? resolve(name).catch(() => []) : [name];
+  const addresses = await Promise.race([resolving, late]);
+  if (addresses === null) throw new Refusal(504, `${name} is not resolved in time`);
+  if (addresses.length === 0) throw new Refusal(502, `${name} cannot be resolved`);
   const good = how === "local" ? addresses : addresses.filter((each) => !isRefusedAddress(each));
   if (good.length === 0) deny("leads to an address that no agent may reach");
   const found = good.map((address) => ({ address, family: isIP(address) }));
-  return (_name, { all }, callback) => {
-    const [{ address, family }] = found as [(typeof found)[0]];
-    if (all === true) callback(null, found);
-    else callback(null, address, family);
-  };
+  return (_name, _options, callback) => callback(null, found);
 };
 
 const system = async (name: string): Promise<string[]> =>
   (await lookUp(name, { all: true })).map(({ address }) => address);
 
-const tunnel = async (
-  options: DoorOptions,
-  { url = "" }: IncomingMessage,
-  track: (stream: Duplex) => void,
-): Promise<Socket> => {
+const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promise<Socket> => {
   const [, bracketed, plain, port] =
     /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]{1,255})):(\d{1,5})$/i.exec(url) ?? [];
   const target = { name: bracketed ?? plain ?? "", port: Number(port) };
   if (target.name === "" || target.port < 1 || target.port > 65_535)
     throw new Refusal(400, "CONNECT takes host:port");
-  const lookup = await judged(options, target);
-  const socket = connect({ host: target.name, port: target.port, lookup });
-  track(socket);
-  socket.setTimeout(limits.connectMs, () => socket.destroy(new Refusal(504, `${url} does not answer`)));
-  await new Promise<void>((resolve, reject) => {
-    socket.once("connect", resolve);
-    socket.once("error", reject);
-  });
+  const lookup = await judged(settings, target);
+  const socket = connect({ host: target.name, port: target.port, lookup, noDelay: true });
+  socket.setTimeout(settings.connectMs, () => socket.destroy(new Refusal(504, `${url} does not answer`)));
+  await once(socket, "connect");
   socket.setTimeout(limits.silentMs, () => socket.destroy());
-  socket.setNoDelay(true);
   return socket;
 };
 
-const hopByHop = new Set(
-  "connection expect keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade".split(
-    " ",
-  ),
-);
+const hopByHop = /^(connection|expect|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/;
 
-/** Headers that are not of one connection only. */
+/** Headers that are not of one connection only. The length stays: without it a body would count as the next request. */
 const endToEnd = ({ headers }: IncomingMessage): Record<string, string | string[]> => {
   const named = (headers.connection ?? "").toLowerCase().split(/\s*,\s*/);
-  return Object.fromEntries(
-    Object.entries(headers).filter(
-      (entry): entry is [string, string | string[]] =>
-        entry[1] !== undefined && !hopByHop.has(entry[0]) && !named.includes(entry[0]),
-    ),
-  );
+  const isOfOne = (name: string): boolean =>
+    hopByHop.test(name) || (named.includes(name) && name !== "content-length");
+  const kept = Object.entries(headers).filter(([name]) => !isOfOne(name));
+  return Object.fromEntries(kept.map(([name, value]) => [name, value ?? ""]));
 };
 
 /** Passes the request on, and the answer back piece by piece. */
-const pass = async (asked: IncomingMessage, answer: ServerResponse, target: Forwarded): Promise<void> => {
-  const { url, lookup, headers, agent } = target;
-  const start = url.protocol === "https:" ? tlsRequest : plainRequest;
-  const sent = start(url, {
-    method: asked.method ?? "GET",
-    headers,
-    agent: agent ?? false,
-    ...(lookup !== null && { lookup }),
+const pass = async (
+  { connectMs }: Settings,
+  asked: IncomingMessage,
+  answer: ServerResponse,
+  { url, headers, how }: Target,
+): Promise<void> => {
+  const isTls = url.protocol === "https:";
+  const { method, headers: given, socket } = asked;
+  if (socket.destroyed) return;
+  const chunked = given["transfer-encoding"] !== undefined && { "transfer-encoding": "chunked" };
+  const sent = (isTls ? https : http).request(url, {
+    method,
+    headers: { ...headers, ...chunked },
+    ...how,
   });
-  const silent = setTimeout(
-    () => sent.destroy(new Refusal(504, `${url.host} does not answer`)),
-    limits.connectMs,
-  );
-  sent.once("socket", (socket) => {
-    if (socket.connecting) socket.once("connect", () => clearTimeout(silent));
-    else clearTimeout(silent);
+  const late = (): void => void sent.destroy(new Refusal(504, `${url.host} does not answer`));
+  const timer = setTimeout(late, connectMs);
+  sent.once("socket", (host) => {
+    if (host.connecting) host.once(isTls ? "secureConnect" : "connect", () => clearTimeout(timer));
+    else clearTimeout(timer);
   });
-  sent.setTimeout(limits.silentMs, () => sent.destroy(new Refusal(504, `${url.host} does not answer`)));
+  sent.setTimeout(limits.silentMs, late);
   answer.once("close", () => sent.destroy());
   pipeline(asked, sent, () => undefined);
   try {
     const got = await new Promise<IncomingMessage>((resolve, reject) => {
       sent.once("response", resolve);
-      sent.once("error", reject);
+      sent.on("error", reject);
+      // One that changes the protocol ends without either.
+      sent.once("close", () => reject(new Error(`${url.host} gave no answer`)));
     });
     answer.writeHead(got.statusCode ?? 502, endToEnd(got));
     answer.flushHeaders();
     pipeline(got, answer, () => undefined);
   } finally {
-    clearTimeout(silent);
+    clearTimeout(timer);
   }
 };

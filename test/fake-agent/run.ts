@@ -33,6 +33,7 @@ export type FakeRunOptions = {
   /** What the service knows as secrets. */
   secrets?: string[];
   receiver?: TelemetryReceiver;
+  origins?: () => readonly string[];
   sandbox?: Sandbox;
   /** Awaited before the agent gets its prompt. */
   onReady?: (identity: ProcessIdentity) => Promise<void>;
@@ -50,16 +51,16 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     env = {},
     secrets = [],
     receiver,
-    sandbox,
     onReady,
     onEvent,
+    ...given
   } = options;
   const agent = createClaudeAgent({
     settings: { ...fakeSettings(directory), ...settings },
     env: { PATH: process.env["PATH"], ...env },
     redact: createRedactor(secrets),
     receiver: () => receiver ?? null,
-    ...(sandbox !== undefined && { sandbox }),
+    ...given,
   });
   const jobId = start.id ?? randomUUID();
   let identity: ProcessIdentity | null = null;

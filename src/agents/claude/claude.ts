@@ -1,17 +1,16 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
-import { modelHost, noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
-import { socketInside } from "../../sandbox/arguments.ts";
-import type { Route } from "../../sandbox/door.ts";
+import { noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
 import type { Agent, AgentLaunch, AgentProcess, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
 import { createDenials } from "./denials.ts";
 import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
 import { createProcess } from "./process.ts";
+import { ownMcpInside, waysOut, type WaysOut } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 type Options = {
@@ -22,6 +21,8 @@ type Options = {
   redact: Redactor;
   /** The service's own receiver of telemetry; null or absent: there is none. */
   receiver?: () => TelemetryReceiver | null;
+  /** Origins at which the service itself is reached, the nearest first; absent: it is not yet known. */
+  origins?: () => readonly string[];
   sandbox?: Sandbox;
 };
 
@@ -34,21 +35,18 @@ export const createClaudeAgent = (options: Options): Agent => ({
 
 const start = async (
   request: AgentStart,
-  { settings, env, redact, receiver, sandbox = noSandbox }: Options,
+  { settings, env, redact, receiver, origins, sandbox = noSandbox }: Options,
 ): Promise<StartedAgent> => {
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
-  const entered = await enter(sandbox, request, { settings, env, onDenied: denials.add });
+  const own = sandbox.mode === "off" ? null : await ownMcp(launch, origins?.() ?? []);
+  const outside = { settings, receiver: receiver?.() ?? null };
+  const ways = waysOut({ ...outside, own });
+  const entered = await enter(sandbox, request, { settings, env, ways, onDenied: denials.add });
   if (entered instanceof Error) return { ok: false, outcome: unboxedOutcome(entered) };
-  const { variables, refused } = agentEnvironment({
-    settings,
-    env,
-    start: request,
-    receiver: receiver?.() ?? null,
-    root,
-    entered,
-  });
+  const stands = entered === null ? outside : { ...ways.inside, inside: { ...ways.env, ...entered.env } };
+  const { variables, refused } = agentEnvironment({ ...stands, env, start: request, root });
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
     command: settings.agentCliBinary,
@@ -81,7 +79,15 @@ const start = async (
   };
 };
 
-type Outside = Pick<Options, "settings" | "env"> & Pick<Run, "onDenied">;
+/** Lets the run's MCP configuration name the service as it is called inside. Resolves to where it is; null: it is not named. */
+const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]): Promise<string | null> => {
+  if (mcpConfigFile === null) return null;
+  const inside = ownMcpInside(await readFile(mcpConfigFile, "utf8"), origins);
+  if (inside !== null) await writeFile(mcpConfigFile, inside);
+  return inside === null ? null : (origins[0] ?? null);
+};
+
+type Outside = Pick<Options, "settings" | "env"> & Pick<Run, "onDenied"> & { ways: WaysOut };
 
 const enter = async (
   sandbox: Sandbox,
@@ -107,7 +113,10 @@ const factsOf = (
 };
 
 /** What a sandboxed process may see. */
-const runOf = async (request: AgentStart, { settings, env }: Outside): Promise<Omit<Run, "onDenied">> => {
+const runOf = async (
+  request: AgentStart,
+  { settings, env, ways }: Outside,
+): Promise<Omit<Run, "onDenied">> => {
   const { cwd, launch, session, borrows = [] } = request;
   const project = projectName(cwd);
   const transcripts = join(launch.configDir, "projects", project);
@@ -121,8 +130,8 @@ const runOf = async (request: AgentStart, { settings, env }: Outside): Promise<O
     cwd,
     writable: [launch.configDir, transcripts],
     readable: [...borrows, ...elsewhere],
-    routes: [modelRoute(settings)],
-    allowed: launch.allowed,
+    routes: ways.routes,
+    allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
   };
 };
 
@@ -134,32 +143,6 @@ const projectName = (cwd: string): string => {
     `the path of the working directory, ${cwd}, has more than 200 characters: shorten its root`,
   );
 };
-
-/** The model's address, with the credential that stays outside. */
-const modelRoute = ({ modelBaseUrl, ...settings }: ClaudeSettings): Route => {
-  const bearer = settings.agentOauthToken ?? settings.modelAuthToken;
-  return {
-    paths: /^\/v1\//,
-    target: new URL(modelBaseUrl ?? "https://api.anthropic.com"),
-    headers: {
-      ...(bearer !== null && { authorization: `Bearer ${bearer}` }),
-      ...(settings.modelApiKey !== null && { "x-api-key": settings.modelApiKey }),
-    },
-  };
-};
-
-/** What stands inside for the credential: the CLI asks for one, and chooses its headers by the kind. */
-const standIns = (settings: ClaudeSettings): Record<string, string> => ({
-  ANTHROPIC_UNIX_SOCKET: socketInside,
-  ANTHROPIC_BASE_URL: `http://${modelHost}`,
-  ...(settings.agentOauthToken !== null
-    ? { CLAUDE_CODE_OAUTH_TOKEN: standIn }
-    : settings.modelApiKey !== null && settings.modelAuthToken === null
-      ? { ANTHROPIC_API_KEY: standIn }
-      : { ANTHROPIC_AUTH_TOKEN: standIn }),
-});
-
-const standIn = "kept-outside-the-sandbox";
 
 const refusal = (name: string): string =>
   `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;
@@ -178,8 +161,8 @@ type EnvironmentRequest = {
   receiver: TelemetryReceiver | null;
   /** Whether the agent runs as root. */
   root: boolean;
-  /** Null: without a sandbox. */
-  entered?: Entered | null;
+  /** Further variables, which a sandbox needs. */
+  inside?: Record<string, string>;
 };
 
 /**
@@ -187,7 +170,7 @@ type EnvironmentRequest = {
  * reaches it. The agent runs commands, and each of them can read all of it.
  */
 export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment => {
-  const { settings, env, start, root, entered = null } = request;
+  const { settings, env, start, root, inside } = request;
   const refused = settings.agentEnv.filter(isForbidden);
   const listed = settings.agentEnv.filter((name) => !isForbidden(name));
   const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
@@ -195,7 +178,7 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
     variables: {
       ...passed,
       ...behaviour(start.launch.timeoutSeconds),
-      ...(entered === null ? modelCredentials(settings) : standIns(settings)),
+      ...modelCredentials(settings),
       ...(settings.otelEnabled ? telemetry(request) : {}),
       ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
@@ -203,7 +186,7 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
       [jobVariable]: start.id,
       SERVICE_JOB_ATTEMPT: String(start.attempt),
       SERVICE_PROFILE: start.launch.profile,
-      ...entered?.env,
+      ...inside,
     },
     refused,
   };

@@ -1,0 +1,120 @@
+import type { AllowedHost } from "../../lib/allowed-hosts.ts";
+import { socketInside } from "../../sandbox/arguments.ts";
+import type { Route } from "../../sandbox/door.ts";
+import { modelHost } from "../../sandbox/sandbox.ts";
+import type { TelemetryReceiver } from "./claude.ts";
+import type { ClaudeSettings } from "./settings.ts";
+
+type Given = {
+  settings: ClaudeSettings;
+  /** The service's own receiver of telemetry; null: there is none. */
+  receiver: TelemetryReceiver | null;
+  /** Origin of the service's own address, if the run's MCP configuration names it; null: it does not. */
+  own: string | null;
+};
+
+/** How a sandboxed agent reaches what the service itself sets up for it. */
+export type WaysOut = {
+  routes: Route[];
+  /** What cannot go by a route. */
+  hosts: AllowedHost[];
+  /** The same as given, with the addresses and credentials that stand inside. */
+  inside: Pick<Given, "settings" | "receiver">;
+  env: Record<string, string>;
+};
+
+/** The ways to the model, to whoever takes telemetry and to the service's own MCP, with what must stay outside. */
+export const waysOut = (given: Given): WaysOut => {
+  const { settings, receiver, own } = given;
+  const telemetry = settings.otelEnabled ? telemetryWay(settings, receiver) : null;
+  const isByRoute = telemetry !== null && "target" in telemetry;
+  return {
+    routes: [
+      modelRoute(settings),
+      ...(isByRoute ? [telemetry] : []),
+      ...(own === null ? [] : [{ paths: /^\/(?:mcp|sse|messages)$/, target: new URL(own), headers: null }]),
+    ],
+    hosts: telemetry === null || isByRoute ? [] : [telemetry],
+    inside: {
+      settings: {
+        ...settings,
+        ...standIns(settings),
+        ...(isByRoute && settings.otelEndpoint !== null && { otelEndpoint: telemetryInside }),
+      },
+      receiver: receiver && { endpoint: telemetryInside, token: standIn },
+    },
+    env: { ANTHROPIC_UNIX_SOCKET: socketInside, ANTHROPIC_BASE_URL: `http://${modelHost}` },
+  };
+};
+
+/** A name that no host can have. The door takes it for the service. */
+const serviceInside = "http://service.invalid";
+const telemetryInside = `${serviceInside}/otlp`;
+const standIn = "kept-outside-the-sandbox";
+
+/** As the CLI does without a sandbox: its long-lived token goes to no other address, and with no other credential. */
+const modelRoute = ({
+  agentOauthToken,
+  modelBaseUrl,
+  modelAuthToken,
+  modelApiKey,
+}: ClaudeSettings): Route => {
+  const paths = /^\/v1\//;
+  const usual = "https://api.anthropic.com";
+  if (agentOauthToken !== null)
+    return { paths, target: new URL(usual), headers: { authorization: `Bearer ${agentOauthToken}` } };
+  return {
+    paths,
+    target: new URL(modelBaseUrl ?? usual),
+    headers: {
+      ...(modelAuthToken !== null && { authorization: `Bearer ${modelAuthToken}` }),
+      ...(modelApiKey !== null && { "x-api-key": modelApiKey }),
+    },
+  };
+};
+
+/** The CLI asks for a credential, and chooses its headers by the kind. */
+const standIns = ({ agentOauthToken, modelAuthToken, modelApiKey }: ClaudeSettings) => {
+  const kind =
+    agentOauthToken !== null
+      ? "agentOauthToken"
+      : modelApiKey !== null && modelAuthToken === null
+        ? "modelApiKey"
+        : "modelAuthToken";
+  return { agentOauthToken: null, modelAuthToken: null, modelApiKey: null, [kind]: standIn };
+};
+
+/** The named endpoint before the service's own receiver. gRPC is no HTTP/1: it goes by CONNECT. */
+const telemetryWay = (
+  { otelEndpoint, otelProtocol }: ClaudeSettings,
+  receiver: TelemetryReceiver | null,
+): Route | AllowedHost | null => {
+  const paths = /^\/otlp(\/v1\/(?:traces|metrics|logs))$/;
+  if (otelEndpoint === null)
+    return (
+      receiver && { paths, target: new URL(receiver.endpoint), headers: { "x-api-key": receiver.token } }
+    );
+  const target = new URL(otelEndpoint);
+  if (otelProtocol === "http") return { paths, target, headers: {} };
+  const port = Number(target.port) || (target.protocol === "https:" ? 443 : 80);
+  return { name: target.hostname.replaceAll(/[[\]]/g, ""), port, local: true };
+};
+
+/**
+ * An MCP configuration in which the service's own address is the one that it has inside. `origins`: where the service is
+ * reached. Null: it names none of them.
+ */
+export const ownMcpInside = (text: string, origins: readonly string[]): string | null => {
+  let isNamed = false;
+  const inside = JSON.stringify(
+    JSON.parse(text, (key, value: unknown) => {
+      if (key !== "url" || typeof value !== "string" || !URL.canParse(value)) return value;
+      const { origin, pathname, search } = new URL(value);
+      const named = [origin, origin.replace("//localhost", "//127.0.0.1")];
+      if (!origins.some((each) => named.includes(each)) || !/^\/(mcp|sse)$/.test(pathname)) return value;
+      isNamed = true;
+      return `${serviceInside}${pathname}${search}`;
+    }),
+  );
+  return isNamed ? inside : null;
+};
