@@ -1,6 +1,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { open, realpath, stat, type FileHandle } from "node:fs/promises";
+import { closeSync, openSync } from "node:fs";
+import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
 import { followDescendants } from "./descendants.ts";
@@ -86,11 +87,10 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const program = box === null ? executable.path : await realpath(executable.path);
   const [file = "", ...args] = [...(await prefixOf(box)), program, ...options.args];
   const filter = box?.filter ?? null;
-  await using opened = filter === null ? null : await open(filter);
-  const child = await start(file, args, { cwd, env, filter: opened });
+  const child = await start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);
   // No await from the start to the return: see `stdout`.
-  const { identity, ended } = follow(child, marker, opened !== null);
+  const { identity, ended } = follow(child, marker, filter !== null);
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   const { pid, stdin, stdout, stderr } = child;
   const { promise, stop } = ended;
@@ -179,10 +179,12 @@ type Child = ChildProcess & { pid: number; stdin: Writable; stdout: Readable; st
 const start = async (
   file: string,
   args: string[],
-  { filter, ...options }: { cwd: string; env: Record<string, string>; filter: FileHandle | null },
+  { filter, ...options }: { cwd: string; env: Record<string, string>; filter: string | null },
 ): Promise<Child | Error> => {
-  const more = filter === null ? [] : [filter.fd, "pipe" as const];
+  let opened: number | null = null;
   try {
+    opened = filter === null ? null : openSync(filter, "r");
+    const more = opened === null ? [] : [opened, "pipe" as const];
     const stdio = ["pipe" as const, "pipe" as const, "pipe" as const, ...more];
     const child = spawn(file, args, { ...options, detached: true, stdio });
     if (child.pid !== undefined) return child as Child;
@@ -190,6 +192,8 @@ const start = async (
     return asError(error);
   } catch (error) {
     return asError(error);
+  } finally {
+    if (opened !== null) closeSync(opened);
   }
 };
 
