@@ -73,5 +73,5 @@ test.each(units)("%s lets agents be put into a sandbox, and limits on them", asy
   const refusesCalls = ["RestrictNamespaces", "RestrictSUIDSGID", "SystemCallFilter"];
   const hidesGroups = ["ProtectControlGroups"];
   for (const name of [...masksProc, ...refusesCalls, ...hidesGroups]) expect(settings.has(name)).toBe(false);
-  expect(settings.get("Delegate")).toBe("memory pids");
+  expect(settings.get("Delegate")).toBe("yes");
 });
