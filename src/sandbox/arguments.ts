@@ -39,7 +39,7 @@ export const socketInside = "/run/door.sock";
 export const bwrapArguments = (view: View): string[] => [
   ..."--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try".split(" "),
   ...(view.openNetwork ? [] : ["--unshare-net"]),
-  ..."--disable-userns --cap-drop ALL --die-with-parent --new-session --hostname sandbox".split(" "),
+  ..."--disable-userns --cap-drop ALL --die-with-parent --new-session".split(" "),
   "--seccomp",
   String(view.descriptors.seccomp),
   "--info-fd",

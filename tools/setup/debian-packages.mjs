@@ -65,6 +65,18 @@ const programs = [
     why: "words are completed in a real one",
   })),
   {
+    command: "bwrap",
+    package: "bubblewrap",
+    for: ["test"],
+    why: "agents run in a sandbox",
+  },
+  {
+    command: "socat",
+    package: "socat",
+    for: ["test"],
+    why: "programs in the sandbox reach the hosts that are allowed",
+  },
+  {
     command: "mandoc",
     package: "mandoc",
     for: ["test"],
