@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { bwrapArguments, type View } from "./arguments.ts";
-import { keyringFilter } from "./seccomp.ts";
+import { systemCallFilter } from "../lib/process/seccomp.ts";
 
 const root = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].filter(existsSync).map((path) => ({
   path,
@@ -29,7 +29,7 @@ const viewOf = (cwd: string, more: Partial<View> = {}): View => ({
 /** Runs a shell's command in the sandbox. */
 const run = async (view: View, script: string): Promise<{ code: number | null; output: string }> => {
   const filter = join(await temporaryDirectory(), "filter");
-  await writeFile(filter, keyringFilter());
+  await writeFile(filter, systemCallFilter({ onlyTcp: false }));
   await using file = await open(filter);
   const child = spawn("bwrap", [...bwrapArguments(view), "/bin/sh", "-c", script], {
     stdio: ["ignore", "pipe", "pipe", file.fd, "pipe"],

@@ -74,4 +74,5 @@ const bindings = ({ readable, writable }: View): string[] => {
   return [...all].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([path, option]) => [option, path, path]);
 };
 
-const isBelow = (path: string, directory: string): boolean => `${path}/`.startsWith(`${directory}/`);
+/** Whether a path is the directory or lies in it. Both without links. */
+export const isBelow = (path: string, directory: string): boolean => `${path}/`.startsWith(`${directory}/`);

@@ -1,9 +1,17 @@
 import { lookup as lookUp } from "node:dns/promises";
 import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
-import http, { type IncomingMessage, type ServerResponse } from "node:http";
+import http, { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
-import { connect, isIP, type LookupFunction, type Socket } from "node:net";
+import {
+  connect,
+  createServer,
+  isIP,
+  type AddressInfo,
+  type LookupFunction,
+  type Server,
+  type Socket,
+} from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
@@ -25,6 +33,11 @@ export type DoorOptions = {
   hosts: readonly AllowedHost[];
   /** Called for each refusal: `registry.example.com:443`. */
   onDenied: (name: string) => void;
+  /**
+   * What only the run knows. With it the door is at a port of 127.0.0.1 as well, which others can reach, and answers nobody
+   * who does not say it. Null, absent: who reaches the socket is the run.
+   */
+  word?: string | null;
   /** Resolves a name to addresses; absent: by the system. */
   resolve?: (name: string) => Promise<string[]>;
   /** How long a request may take to arrive, a name to be resolved and a connection to be made, ms; absent: 10 s. */
@@ -34,6 +47,8 @@ export type DoorOptions = {
 export type Door = AsyncDisposable & {
   /** Path of the socket. Only the service's user can reach it. */
   socket: string;
+  /** Of 127.0.0.1; null: it has none. */
+  port: number | null;
 };
 
 /** Most connections and requests at once (a client may ask for more before the first answer); longest silence, ms. */
@@ -56,7 +71,7 @@ type Settings = Required<DoorOptions>;
  * nothing. Redirects are the client's to follow, so each is judged anew.
  */
 export const openDoor = async (options: DoorOptions): Promise<Door> => {
-  const settings: Settings = { resolve: system, connectMs: 10_000, ...options };
+  const settings: Settings = { resolve: system, connectMs: 10_000, word: null, ...options };
   const directory = await mkdtemp(join(tmpdir(), "svc-door-"));
   const socket = join(directory, "s");
   const clients = new Set<Duplex>();
@@ -64,7 +79,12 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
     "http:": new http.Agent({ keepAlive: true }),
     "https:": new https.Agent({ keepAlive: true }),
   };
-  const busy = new WeakSet<Duplex>();
+  const [busy, known] = [new WeakSet<Duplex>(), new WeakSet<Duplex>()];
+  /** A connection whose client has said the word is the run's. */
+  const isRun = ({ socket: client, headers }: IncomingMessage): boolean => {
+    if (says(headers, settings.word)) known.add(client);
+    return known.has(client);
+  };
   let begun = 0;
   /** Counts what is on its way out: a client that has left does not end it at once. */
   const counted = async <Value>(work: () => Promise<Value>): Promise<Value> => {
@@ -77,6 +97,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
     { ...times, connectionsCheckingInterval: settings.connectMs },
     (asked, answer) => {
       const { socket: client, url = "" } = asked;
+      if (!isRun(asked)) return refuse(answer, stranger);
       // No program asks for more before the first answer: it could hold any number of connections to a host.
       if (busy.has(client)) return void client.destroy();
       busy.add(client);
@@ -96,6 +117,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   });
   server.on("connect", (asked, client, head) => {
     client.on("error", () => client.destroy());
+    if (!isRun(asked)) return say(client, stranger);
     if (ownAuthority.test(asked.url ?? "")) {
       client.write(established);
       client.unshift(head);
@@ -120,9 +142,12 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   server.listen(socket);
   await once(server, "listening");
   await chmod(socket, 0o600);
+  const listener = settings.word === null ? null : await listenAtPort(server);
   return {
     socket,
+    port: listener === null ? null : (listener.address() as AddressInfo).port,
     [Symbol.asyncDispose]: async () => {
+      listener?.close();
       const closed = new Promise((resolve) => server.close(resolve));
       for (const client of clients) client.destroy();
       for (const agent of Object.values(agents)) agent.destroy();
@@ -147,20 +172,46 @@ class Refusal extends Error {
   }
 }
 
+/** Its connections are the server's. */
+const listenAtPort = async (server: http.Server): Promise<Server> => {
+  const listener = createServer({ allowHalfOpen: true }, (client) => server.emit("connection", client));
+  listener.maxConnections = limits.atOnce;
+  await once(listener.listen(0, "127.0.0.1"), "listening");
+  return listener;
+};
+
+/** Of a set: a comparison of text takes the longer the more of it is right. */
+const says = (headers: IncomingHttpHeaders, word: string | null): boolean => {
+  const login = `Basic ${Buffer.from(`run:${word}`).toString("base64")}`;
+  const said = [headers["proxy-authorization"], headers.authorization, headers["x-api-key"]];
+  return word === null || said.some((each) => new Set<unknown>([login, `Bearer ${word}`, word]).has(each));
+};
+
+const stranger = new Refusal(407, "This is the door of a run, and needs its word");
+
+/** git tells its password only when it is asked for it. */
+const headOf = (status: number): Record<string, string> => ({
+  ...(status === 407 && { "proxy-authenticate": 'Basic realm="run"' }),
+  "content-type": "text/plain",
+  connection: "close",
+});
+
 const refusalOf = (error: unknown): Refusal =>
   error instanceof Refusal ? error : new Refusal(502, `The host cannot be reached: ${String(error)}`);
 
 const refuse = (answer: ServerResponse, error: unknown): void => {
   const { status, message } = refusalOf(error);
   if (answer.headersSent) return void answer.destroy();
-  answer.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${message}\n`);
+  answer.writeHead(status, headOf(status)).end(`${message}\n`);
 };
 
 /** The last words on a connection. A client that does not read on must not keep it open. */
 const say = (client: Duplex, { status, message }: Refusal): void => {
   if (!client.writable) return void client.destroy();
-  const head = `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n`;
-  client.resume().end(`${head}${message}\n`, () => client.destroy());
+  const lines = Object.entries(headOf(status)).map(([name, value]) => `${name}: ${value}\r\n`);
+  client
+    .resume()
+    .end(`HTTP/1.1 ${status} Refused\r\n${lines.join("")}\r\n${message}\n`, () => client.destroy());
 };
 
 type Target = {

@@ -1,23 +1,40 @@
+import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { once } from "node:events";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
+import { findMarked } from "../../test/processes.ts";
 import { supervise } from "../lib/process/supervise.ts";
-import { createBwrap, type Run } from "./sandbox.ts";
+import { createSandbox, probeSandboxes, type Allowed, type Run, type Sandbox } from "./sandbox.ts";
 
-const sandbox = await createBwrap();
+type Mode = "bwrap" | "landlock";
+const sandboxes = {
+  bwrap: await createSandbox("bwrap"),
+  landlock: await createSandbox("landlock"),
+};
+const nothing: Allowed = {
+  hosts: [],
+  openNetwork: false,
+  read: [],
+  write: [],
+  temporaryBytes: 64 * 1024 * 1024,
+  memoryBytes: null,
+  processes: null,
+};
+const path = "/usr/bin:/bin";
+const word = "the-word-of-this-run";
 
-const start = async (script: string, more: Partial<Run> = {}) => {
+const enter = async ({ enter }: Sandbox, more: Partial<Run>) => {
   const cwd = await temporaryDirectory();
   const denied: string[] = [];
-  const path = "/usr/bin:/bin";
-  const entered = await sandbox.enter({
+  const entered = await enter({
     command: "sh",
     path,
     home: "/home/agent",
@@ -25,127 +42,196 @@ const start = async (script: string, more: Partial<Run> = {}) => {
     writable: [],
     readable: [],
     routes: [],
-    allowed: {
-      hosts: [],
-      openNetwork: false,
-      read: [],
-      write: [],
-      temporaryBytes: 64 * 1024 * 1024,
-      memoryBytes: null,
-      processes: null,
-    },
+    allowed: nothing,
+    word,
     onDenied: (name) => denied.push(name),
     ...more,
   });
   if (entered === null) throw new Error("no sandbox");
   afterFile(() => entered[Symbol.asyncDispose]());
+  return { cwd, denied, entered };
+};
+
+const startIn = async (sandbox: Sandbox, script: string, more: Partial<Run> = {}) => {
+  const { cwd, denied, entered } = await enter(sandbox, more);
   const marker = { name: "SERVICE_TEST", value: randomUUID() };
-  const env = { PATH: path, ...entered.env };
-  const started = await supervise({
-    command: "sh",
-    args: ["-c", script],
-    cwd,
-    env,
-    marker,
-    box: entered.box,
-  });
+  const env = { PATH: path, HOME: "/home/agent", SOCKET: entered.socket, ...entered.env };
+  const { box } = entered;
+  const started = await supervise({ command: "sh", args: ["-c", script], cwd, env, marker, box });
   if (!started.ok) throw new Error(started.message);
   const { process } = started;
   const seen = { output: "" };
   for (const stream of [process.stdout, process.stderr])
     stream.on("data", (piece: Buffer) => (seen.output += piece.toString()));
-  return { cwd, denied, process, seen, marker };
+  return { cwd, denied, entered, process, seen, marker };
 };
 
-const run = async (script: string, more: Partial<Run> = {}) => {
-  const { process, seen, ...rest } = await start(script, more);
+const start = (mode: Mode, script: string, more: Partial<Run> = {}) =>
+  startIn(sandboxes[mode].sandbox, script, more);
+
+const run = async (mode: Mode, script: string, more: Partial<Run> = {}) => {
+  const { process, seen, ...rest } = await start(mode, script, more);
   process.stdin.end();
   const ended = await process.ended;
   return { ...rest, ended, output: seen.output };
 };
 
-/** Processes of this machine with a marker. */
-const marked = async ({ name, value }: { name: string; value: string }): Promise<number> => {
-  const { readdir } = await import("node:fs/promises");
-  const pids = (await readdir("/proc")).filter((entry) => /^\d+$/.test(entry));
-  const all = await Promise.all(
-    pids.map((pid) => readFile(`/proc/${pid}/environ`, "latin1").catch(() => "")),
-  );
-  return all.filter((text) => text.includes(`${name}=${value}`)).length;
-};
-
-test("TERM reaches the program, which may say its last words", async () => {
-  const { process, seen, marker } = await start(
-    "trap 'echo last words; exit 3' TERM; echo ready; while :; do sleep 0.05; done",
-  );
-  await until(() => seen.output.includes("ready"));
-  const ended = await process.stop({ graceSeconds: 10 });
-  expect(seen.output).toContain("last words");
-  expect(ended).toMatchObject({ exitCode: 3, survivors: [] });
-  expect(await marked(marker)).toBe(0);
-});
-
-test("what leaves its session and ignores TERM ends with the run", async () => {
-  const deaf = "trap '' TERM HUP INT; echo deaf > f; while :; do sleep 0.05; done";
-  const { process, seen, marker, cwd } = await start(
-    `setsid sh -c "${deaf}" & env -i setsid nohup sleep 1000 & echo ready; sleep 1000`,
-  );
-  await until(
-    async () =>
-      seen.output.includes("ready") && (await readFile(join(cwd, "f"), "utf8").catch(() => "")) !== "",
-  );
-  await process.stop({ graceSeconds: 1 });
-  expect(await marked(marker)).toBe(0);
-});
-
-test("the end of the program ends what it left running", async () => {
-  const { ended, marker } = await run("setsid sleep 1000 & setsid sleep 1000 & exit 4");
-  expect(ended).toMatchObject({ exitCode: 4, survivors: [] });
-  expect(await marked(marker)).toBe(0);
-});
-
-test("the model gets the service's credential, which is nowhere inside", async () => {
-  const seen: IncomingHttpHeaders[] = [];
-  const server = createServer((asked, answer) => {
-    seen.push(asked.headers);
-    answer.end("from the model");
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  afterFile(async () => void server.close());
-  const { port } = server.address() as AddressInfo;
-  const routes = [
-    {
-      paths: /^\/v1\//,
-      target: new URL(`http://127.0.0.1:${port}`),
-      headers: { authorization: "Bearer canary-7d1" },
-    },
-  ];
-  const { output } = await run(
-    "i=0; until curl -sS -H 'authorization: Bearer dummy' http://127.0.0.1:3128/v1/messages; do i=$((i+1)); [ $i -gt 50 ] && exit 1; sleep 0.1; done; env; cat /proc/*/environ /proc/*/cmdline",
-    { routes },
-  );
-  expect(output).toContain("from the model");
-  expect(output).not.toContain("canary-7d1");
-  expect(seen.at(-1)).toMatchObject({ authorization: "Bearer canary-7d1" });
-});
-
-test("a refused host is told by name", async () => {
-  const { output, denied } = await run(
-    "until curl -sS -o /dev/null http://127.0.0.1:3128/; do sleep 0.1; done 2>/dev/null; curl -sS https://registry.example.com/ 2>&1",
-  );
-  expect(output).toMatch(/403/);
-  expect(denied).toEqual(["registry.example.com:443"]);
-});
-
-test("what is allowed by name is there, and nothing else of its parent", async () => {
-  const home = await temporaryDirectory();
-  for (const name of ["given", "kept"]) await mkdir(join(home, name));
-  await writeFile(join(home, "given", "f"), "given\n");
-  await writeFile(join(home, "kept", "f"), "kept\n");
-  const { output } = await run(`cat ${home}/given/f; cat ${home}/kept/f; echo > ${home}/given/g`, {
-    readable: [join(home, "given")],
+describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
+  test("TERM reaches the program, which may say its last words", async () => {
+    const { process, seen, marker } = await start(
+      mode,
+      "trap 'echo last words; exit 3' TERM; echo ready; while :; do sleep 0.05; done",
+    );
+    await until(() => seen.output.includes("ready"));
+    const ended = await process.stop({ graceSeconds: 10 });
+    expect(seen.output).toContain("last words");
+    expect(ended).toMatchObject({ exitCode: 3, survivors: [] });
+    expect(await findMarked(marker)).toEqual([]);
   });
-  expect(output).toMatch(/^given$/m);
-  expect(output).not.toMatch(/^kept$/m);
-  expect(output).toMatch(/Read-only file system/);
+
+  test("what leaves its session and ignores TERM ends with the run", async () => {
+    const deaf = "trap '' TERM HUP INT; echo deaf > f; while :; do sleep 0.05; done";
+    const { process, seen, marker, cwd } = await start(
+      mode,
+      `setsid sh -c "${deaf}" & env -i setsid nohup sleep 1000 & echo ready; sleep 1000`,
+    );
+    await until(
+      async () =>
+        seen.output.includes("ready") && (await readFile(join(cwd, "f"), "utf8").catch(() => "")) !== "",
+    );
+    await process.stop({ graceSeconds: 1 });
+    expect(await findMarked(marker)).toEqual([]);
+  });
+
+  test("the end of the program ends what it left running", async () => {
+    const { ended, marker } = await run(mode, "setsid sleep 1000 & setsid sleep 1000 & exit 4");
+    expect(ended).toMatchObject({ exitCode: 4, survivors: [] });
+    expect(await findMarked(marker)).toEqual([]);
+  });
+
+  test("the model gets the service's credential, which is nowhere inside", async () => {
+    const seen: IncomingHttpHeaders[] = [];
+    const server = createServer((asked, answer) => {
+      seen.push(asked.headers);
+      answer.end("from the model");
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    afterFile(async () => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const routes = [
+      {
+        paths: /^\/v1\//,
+        target: new URL(`http://127.0.0.1:${port}`),
+        headers: { authorization: "Bearer canary-7d1" },
+      },
+    ];
+    const { output } = await run(
+      mode,
+      `curl -sS --unix-socket $SOCKET -H "authorization: Bearer ${word}" http://model.invalid/v1/messages; env; cat /proc/self/environ /proc/$$/environ /proc/$$/cmdline`,
+      { routes },
+    );
+    expect(output).toContain("from the model");
+    expect(output).not.toContain("canary-7d1");
+    expect(seen.at(-1)).toMatchObject({ authorization: "Bearer canary-7d1" });
+  });
+
+  test("a refused host is told by name", async () => {
+    const { output, denied } = await run(
+      mode,
+      "i=0; until curl -sS https://registry.example.com/ 2>&1 | grep 403; do i=$((i+1)); [ $i -gt 50 ] && exit 1; sleep 0.1; done",
+    );
+    expect(output).toMatch(/403/);
+    expect(denied).toEqual(["registry.example.com:443"]);
+  });
+
+  test("a path that is missing, or a link to what is the service's alone, is left out and said", async () => {
+    const home = await temporaryDirectory();
+    const [given, keys, planted] = ["given", "keys", "planted"].map((name) => join(home, name)) as [
+      string,
+      string,
+      string,
+    ];
+    for (const directory of [given, keys]) await mkdir(directory);
+    for (const directory of [given, keys]) await writeFile(join(directory, "f"), `${directory} said\n`);
+    await symlink(keys, planted);
+    const { sandbox } = await createSandbox(mode, [keys]);
+    const missing = join(home, "missing");
+    const { seen, process, entered } = await startIn(sandbox, `cat ${given}/f ${planted}/f ${keys}/f`, {
+      allowed: { ...nothing, read: [given, planted, missing], write: [home] },
+    });
+    await process.ended;
+    expect(seen.output).toContain("given said");
+    expect(seen.output).not.toContain("keys said");
+    expect(entered.warnings).toEqual([
+      expect.stringContaining(`${planted}, which leads to ${keys}`),
+      expect.stringContaining(`${missing}, which does not exist`),
+      expect.stringContaining(
+        `${home}, which leads to ${home} and so to what is the service's alone (${keys})`,
+      ),
+    ]);
+  });
+
+  test("what is allowed by name is there, and nothing else of its parent", async () => {
+    const home = await temporaryDirectory();
+    for (const name of ["given", "kept"]) await mkdir(join(home, name));
+    await writeFile(join(home, "given", "f"), "given\n");
+    await writeFile(join(home, "kept", "f"), "kept\n");
+    const { output } = await run(mode, `cat ${home}/given/f; cat ${home}/kept/f; echo > ${home}/given/g`, {
+      readable: [join(home, "given")],
+    });
+    expect(output).toMatch(/^given$/m);
+    expect(output).not.toMatch(/^kept$/m);
+    expect(output).toMatch(/Read-only file system|Permission denied/);
+  });
+});
+
+test("under Landlock the door answers nobody who does not say the word of the run", async () => {
+  const { entered } = await enter(sandboxes.landlock.sandbox, {
+    routes: [{ paths: /^\/v1\//, target: new URL("http://127.0.0.1:9"), headers: {} }],
+  });
+  const proxy = new URL(entered.env["HTTP_PROXY"] ?? "");
+  const ask = async (...args: string[]): Promise<string> => {
+    const quiet = ["-s", "-m", "10", "-o", "/dev/null", "-w", "%{http_code} %{http_connect}\n", ...args];
+    // curl counts a refused tunnel as its own failure.
+    const script = 'curl "$@" || :';
+    const sh = ["-c", script, "sh", ...quiet];
+    return (await promisify(execFile)("/bin/sh", sh, { env: { PATH: path } })).stdout.trim();
+  };
+  const without = `http://${proxy.host}`;
+  const wrong = `http://run:another@${proxy.host}`;
+  for (const other of [without, wrong]) {
+    expect(await ask("--proxy", other, "https://registry.example.com")).toBe("000 407");
+    expect(await ask("--proxy", other, "http://registry.example.com")).toBe("407 000");
+  }
+  expect(await ask(`${without}/v1/messages`)).toBe("407 000");
+  expect(await ask("--unix-socket", entered.socket, "http://model.invalid/v1/messages")).toBe("407 000");
+  expect(await ask("--proxy", proxy.href, "https://registry.example.com")).toBe("000 403");
+  expect(await ask("--proxy-anyauth", "--proxy", proxy.href, "https://registry.example.com")).toBe("000 403");
+});
+
+test("under Landlock temporary files and HOME are the run's alone, and go with it", async () => {
+  const script =
+    'echo a > "$TMPDIR/f" && echo b > "$HOME/f" && chmod 0 "$HOME" && echo wrote; echo c > /tmp/f';
+  const { output, entered } = await run("landlock", script);
+  expect(output).toMatch(/wrote[\s\S]*\/tmp\/f: Permission denied/);
+  const { HOME = "", TMPDIR = "" } = entered.env;
+  expect((await stat(TMPDIR)).mode & 0o777).toBe(0o700);
+  await entered[Symbol.asyncDispose]();
+  for (const place of [HOME, TMPDIR]) await expect(stat(place)).rejects.toThrow("ENOENT");
+});
+
+test("a named sandbox that does not work is refused with what to do, and auto takes the next", async () => {
+  const { PATH } = process.env;
+  afterFile(() => void (process.env["PATH"] = PATH));
+  process.env["PATH"] = "/nowhere";
+  await expect(createSandbox("bwrap")).rejects.toThrow(
+    "SERVICE_AGENT_SANDBOX=bwrap: bubblewrap is not installed: apt-get install bubblewrap.",
+  );
+  expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "landlock" }, warning: null });
+  expect(await probeSandboxes()).toEqual([
+    { mode: "bwrap", problem: expect.stringContaining("not installed") as string },
+    { mode: "landlock", problem: null },
+  ]);
+  process.env["PATH"] = PATH;
+  expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "bwrap" }, warning: null });
 });

@@ -1,29 +1,26 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, lstatSync, readlinkSync } from "node:fs";
-import { mkdtemp, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
-import { findExecutable } from "../lib/process/executable.ts";
-import { supervise, type Box } from "../lib/process/supervise.ts";
-import { bwrapArguments, socketInside, type View } from "./arguments.ts";
-import { openDoor, type Route } from "./door.ts";
+import { delimiter, join } from "node:path";
 import type { AllowedHost } from "../lib/allowed-hosts.ts";
-import { explain, machineFacts } from "./probe.ts";
-import { keyringFilter } from "./seccomp.ts";
+import { limit, type Limited, type Limits } from "../lib/process/limits.ts";
+import { programFiles } from "../lib/process/program-files.ts";
+import { supervise, type Box } from "../lib/process/supervise.ts";
+import { removeTree } from "../lib/remove-tree.ts";
+import { isBelow } from "./arguments.ts";
+import { findBwrap } from "./bwrap.ts";
+import { openDoor, type Door, type Route } from "./door.ts";
+import { findLandlock } from "./landlock.ts";
 
 /** What one run may use beside its own worktree and configuration. */
-export type Allowed = {
+export type Allowed = Limits & {
   hosts: readonly AllowedHost[];
   /** `*`: the host's network. */
   openNetwork: boolean;
   read: readonly string[];
   write: readonly string[];
-  /** Room for temporary files, bytes. */
+  /** Room for temporary files, bytes. Only bubblewrap holds it. */
   temporaryBytes: number;
-  /** Of all its processes together, bytes; null: no limit. */
-  memoryBytes: number | null;
-  /** Most processes and threads at once; null: no limit. */
-  processes: number | null;
 };
 
 export type Run = {
@@ -39,11 +36,18 @@ export type Run = {
   readable: readonly string[];
   routes: readonly Route[];
   allowed: Allowed;
+  /**
+   * What stands inside for the model's credential. Where others can reach the door, too, it answers only requests that carry
+   * it: as `authorization: Bearer`, `x-api-key`, or password of the proxy. Absent: routes are not asked for there.
+   */
+  word?: string;
   onDenied: (name: string) => void;
 };
 
 export type Entered = AsyncDisposable & {
   box: Box;
+  /** The door's Unix socket, as it is seen inside. */
+  socket: string;
   /** Variables that lead to the door, and the PATH on which the programs are found inside. */
   env: Record<string, string>;
   /** How memory and processes are limited. */
@@ -60,6 +64,38 @@ export type Sandbox = {
   enter: (run: Run) => Promise<Entered | null>;
 };
 
+/** A way to make sandboxes. */
+export type Kind = {
+  mode: "bwrap" | "landlock";
+  /** Whether others on this machine can reach the door. */
+  sharesNetwork: boolean;
+  /** Whether the processes of a run are counted apart from others of the same user. */
+  countsApart: boolean;
+  /** A sentence for the operator on why its start failed. */
+  explain: (stderr: string) => Promise<string>;
+  /** `proxy`: address of the door for CLIs that want TCP. */
+  wrap: (
+    run: Run,
+    place: Place,
+  ) => Promise<Pick<Entered, "box" | "socket" | "env" | "warnings"> & { proxy: string }>;
+};
+
+/** What each kind needs for one run. Paths are absolute and without links. */
+export type Place = {
+  /** Of this run and the service only. */
+  directory: string;
+  cwd: string;
+  readable: string[];
+  /** With the working directory. */
+  writable: string[];
+  /** Parts of /etc, read if they are there. */
+  optional: string[];
+  door: Door;
+  limits: Limited;
+};
+
+const kinds = { bwrap: findBwrap, landlock: findLandlock };
+
 /**
  * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here; with none the warning says why.
  * `reserved`: places of the service that no link may lead a run to.
@@ -67,24 +103,45 @@ export type Sandbox = {
  */
 export const createSandbox = async (
   wanted: SandboxMode | "auto",
-  _reserved: readonly string[] = [],
+  reserved: readonly string[] = [],
 ): Promise<{ sandbox: Sandbox; warning: string | null }> => {
   if (wanted === "off") return { sandbox: noSandbox, warning: null };
-  try {
-    return { sandbox: await createBwrap(), warning: null };
-  } catch (error) {
-    if (wanted !== "auto") throw error;
-    return {
-      sandbox: noSandbox,
-      warning: `Agents run without a sandbox: ${error instanceof Error ? error.message : String(error)}`,
-    };
+  const problems: string[] = [];
+  for (const mode of wanted === "auto" ? modes : [wanted]) {
+    const { sandbox, problem } = await create(mode, reserved);
+    if (sandbox !== null) return { sandbox, warning: null };
+    problems.push(`${mode}: ${problem}.`);
   }
+  const why = problems.join(" ");
+  if (wanted !== "auto")
+    throw new Error(
+      `SERVICE_AGENT_SANDBOX=${why} Or set it to auto or off: agents then have all rights of the service's user`,
+    );
+  return { sandbox: noSandbox, warning: `Agents run without a sandbox. ${why}` };
 };
 
 export const noSandbox: Sandbox = { mode: "off", enter: async () => null };
 
-/** Where CLIs that want TCP find the door inside. */
-const proxyPort = 3128;
+const modes = ["bwrap", "landlock"] as const;
+
+/** What is in the way of each kind, in the order of `auto`; null: it works. */
+export const probeSandboxes = (): Promise<{ mode: Kind["mode"]; problem: string | null }[]> =>
+  Promise.all(modes.map(async (mode) => ({ mode, problem: (await create(mode, [])).problem })));
+
+/** Finds out whether a kind runs here, with all that a run gets. */
+const create = async (
+  mode: Kind["mode"],
+  reserved: readonly string[],
+): Promise<{ sandbox: Sandbox; problem: null } | { sandbox: null; problem: string }> => {
+  try {
+    const kind = await kinds[mode]();
+    const sandbox: Sandbox = { mode, enter: (run) => enter(kind, run, reserved) };
+    await probe(kind, sandbox);
+    return { sandbox, problem: null };
+  } catch (error) {
+    return { sandbox: null, problem: error instanceof Error ? error.message : String(error) };
+  }
+};
 
 /** Parts of the machine's configuration that programs read and that hold no secrets. */
 const configuration =
@@ -92,108 +149,85 @@ const configuration =
     .split(" ")
     .map((name) => `/etc/${name}`);
 
-/**
- * Finds out whether bubblewrap runs here, with all that a run gets.
- * @throws Error with a sentence for the operator
- */
-export const createBwrap = async (): Promise<Sandbox> => {
-  const found = await findExecutable("bwrap", process.env["PATH"] ?? "");
-  if (!found.ok) throw new Error(explain({ ...(await machineFacts()), stderr: null }));
-  const program = found.path;
-  const forwarder = await findExecutable("socat", "/usr/bin:/bin");
-  const sandbox: Sandbox = {
-    mode: "bwrap",
-    enter: (run) => enter(run, { program, forwarder: forwarder.ok ? forwarder.path : null }),
+const enter = async (kind: Kind, run: Run, reserved: readonly string[]): Promise<Entered> => {
+  const { allowed, routes, onDenied, word = randomUUID() } = run;
+  await using made = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "svc-box-"));
+  made.defer(() => removeTree(directory).catch(() => undefined));
+  const { hosts, openNetwork } = allowed;
+  const door = made.use(await openDoor({ routes, hosts, onDenied, ...(kind.sharesNetwork && { word }) }));
+  const limits = made.use(await limit(allowed, kind.countsApart));
+  const programs = await programFiles([run.command, "node"], run.path);
+  const [read, write] = [await placesOf(allowed.read, reserved), await placesOf(allowed.write, reserved)];
+  const cwd = await realpath(run.cwd);
+  const place: Place = {
+    directory,
+    cwd,
+    readable: [...programs.readable, ...(await placesOf(run.readable)).paths, ...read.paths],
+    writable: [cwd, ...(await placesOf(run.writable)).paths, ...write.paths],
+    optional: openNetwork ? [...configuration, "/etc/resolv.conf"] : configuration,
+    door,
+    limits,
   };
-  await probe(sandbox);
-  return sandbox;
+  const { box, socket, env, warnings, proxy } = await kind.wrap(run, place);
+  const path = [...programs.path, run.path].join(delimiter);
+  const login = kind.sharesNetwork ? `run:${word}@` : "";
+  const all = made.move();
+  return {
+    box,
+    socket,
+    env: { ...env, PATH: path, ...(openNetwork ? {} : proxied(`http://${login}${proxy}`)) },
+    limits: limits.kind,
+    warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
 };
 
-const enter = async (
-  run: Run,
-  { program, forwarder }: { program: string; forwarder: string | null },
-): Promise<Entered> => {
-  const { allowed, routes, onDenied } = run;
-  const directory = await mkdtemp(join(tmpdir(), "svc-box-"));
-  const filter = join(directory, "seccomp");
-  await writeFile(filter, keyringFilter(), { mode: 0o600 });
-  const door = await openDoor({ routes, hosts: allowed.hosts, onDenied });
-  const programs = await programsOf(run);
-  const real = async (paths: readonly string[]): Promise<string[]> =>
-    (await Promise.all(paths.map((path) => realpath(path).catch(() => null)))).filter(
-      (path) => path !== null,
-    );
-  const cwd = await realpath(run.cwd);
-  const view: View = {
-    readable: [...programs.readable, ...(await real([...run.readable, ...allowed.read]))],
-    writable: [cwd, ...(await real([...run.writable, ...allowed.write]))],
-    home: run.home,
-    cwd,
-    temporary: { path: "/tmp", bytes: allowed.temporaryBytes },
-    root: rootLinks,
-    optional: configuration,
-    socket: door.socket,
-    openNetwork: allowed.openNetwork,
-    descriptors: { seccomp: 3, info: 4 },
-  };
-  const proxy = `http://127.0.0.1:${proxyPort}`;
-  const listen = forwarder === null ? [] : ["/bin/sh", "-c", forwarding(forwarder), "sh"];
-  return {
-    box: { prefix: [program, ...bwrapArguments(view), ...listen], filter },
-    limits: "none",
-    warnings: [],
-    env: {
-      PATH: [...programs.path, run.path].join(delimiter),
-      TMPDIR: "/tmp",
-      ...(forwarder !== null && {
-        HTTP_PROXY: proxy,
-        HTTPS_PROXY: proxy,
-        http_proxy: proxy,
-        https_proxy: proxy,
-        NO_PROXY: noProxy,
-        no_proxy: noProxy,
-      }),
-    },
-    [Symbol.asyncDispose]: async () => {
-      await door[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+/** Where the paths lead. An agent could have planted a link there, so what is reserved is looked at afterwards. */
+const placesOf = async (
+  named: readonly string[],
+  reserved: readonly string[] = [],
+): Promise<{ paths: string[]; warnings: string[] }> => {
+  const apart = await Promise.all(reserved.map((path) => realpath(path).catch(() => path)));
+  const found = { paths: new Array<string>(), warnings: new Array<string>() };
+  for (const path of named) {
+    const real = await realpath(path).catch(() => null);
+    const held = apart.find((other) => real !== null && (isBelow(real, other) || isBelow(other, real)));
+    if (real === null)
+      found.warnings.push(`The sandbox was to have ${path}, which does not exist; it was left out.`);
+    else if (held === undefined) found.paths.push(real);
+    else
+      found.warnings.push(
+        `The sandbox was to have ${path}, which leads to ${real} and so to what is the service's alone (${held}); it was left out.`,
+      );
+  }
+  return found;
 };
 
 /** The name of the model's host inside: requests to it go through the socket. */
 export const modelHost = "model.invalid";
 
-const noProxy = `localhost,127.0.0.1,::1,${modelHost}`;
-
-/** Starts the forwarder beside the program, which takes the shell's place. */
-const forwarding = (program: string): string =>
-  `${program} TCP-LISTEN:${proxyPort},bind=127.0.0.1,fork,reuseaddr UNIX-CONNECT:${socketInside} >/dev/null 2>&1 </dev/null & exec "$@"`;
-
-/** As this machine has them: links into /usr, or directories. */
-const rootLinks: View["root"] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
-  .filter((path) => existsSync(path))
-  .map((path) => ({ path, target: lstatSync(path).isSymbolicLink() ? readlinkSync(path) : null }));
-
-/** Directories of the agent's program and of Node, and those in which the programs are found by their names. */
-const programsOf = async ({ command, path }: Run): Promise<{ readable: string[]; path: string[] }> => {
-  const found = await Promise.all([command, "node"].map((name) => findExecutable(name, path)));
-  const files = await Promise.all(found.flatMap((each) => (each.ok ? [realpath(each.path)] : [])));
-  const outside = files.filter((file) => !file.startsWith("/usr/"));
-  return { readable: await Promise.all(outside.map(packageOf)), path: outside.map((file) => dirname(file)) };
-};
-
-/** The directory of the npm package around a file, the prefix around a `bin`, else the file's own. */
-const packageOf = async (file: string): Promise<string> => {
-  for (let at = dirname(file); at !== "/"; at = dirname(at))
-    if ((await stat(join(at, "package.json")).catch(() => null)) !== null) return at;
-  return dirname(file).endsWith("/bin") ? dirname(dirname(file)) : dirname(file);
+/** They take the place of the operator's own, which may hold a password. */
+const proxied = (proxy: string): Record<string, string> => {
+  const names = {
+    HTTP_PROXY: proxy,
+    HTTPS_PROXY: proxy,
+    ALL_PROXY: proxy,
+    NO_PROXY: `localhost,127.0.0.1,::1,${modelHost}`,
+  };
+  return Object.fromEntries(
+    Object.entries(names).flatMap(([name, value]) => [
+      [name, value],
+      [name.toLowerCase(), value],
+    ]),
+  );
 };
 
 /** Runs a program with all that a run gets. @throws Error with a sentence for the operator */
-const probe = async (sandbox: Sandbox): Promise<void> => {
+const probe = async (kind: Kind, sandbox: Sandbox): Promise<void> => {
   const directory = await mkdtemp(join(tmpdir(), "svc-probe-"));
   const path = "/usr/bin:/bin";
+  const nothing = { hosts: [], openNetwork: false, read: [], write: [], memoryBytes: null, processes: null };
   try {
     await using entered = await sandbox.enter({
       command: "true",
@@ -203,26 +237,16 @@ const probe = async (sandbox: Sandbox): Promise<void> => {
       writable: [],
       readable: [],
       routes: [],
-      allowed: {
-        hosts: [],
-        openNetwork: false,
-        read: [],
-        write: [],
-        temporaryBytes: 1024 * 1024,
-        memoryBytes: null,
-        processes: null,
-      },
+      allowed: { ...nothing, temporaryBytes: 1024 * 1024 },
       onDenied: () => undefined,
     });
-    const marker = { name: "SERVICE_PROBE", value: randomUUID() };
-    const box = entered?.box ?? null;
     const started = await supervise({
       command: "true",
       args: [],
       cwd: directory,
       env: { PATH: path },
-      marker,
-      box,
+      marker: { name: "SERVICE_PROBE", value: randomUUID() },
+      box: entered?.box ?? null,
     });
     if (!started.ok) throw new Error(started.message);
     let stderr = "";
@@ -230,7 +254,7 @@ const probe = async (sandbox: Sandbox): Promise<void> => {
     started.process.stderr.on("data", (piece: Buffer) => (stderr += piece.toString()));
     started.process.stdin.end();
     const { exitCode } = await started.process.ended;
-    if (exitCode !== 0) throw new Error(explain({ ...(await machineFacts()), stderr }));
+    if (exitCode !== 0) throw new Error(await kind.explain(stderr));
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
@@ -42,10 +43,12 @@ const start = async (
   const denials = createDenials();
   const own = sandbox.mode === "off" ? null : await ownMcp(launch, origins?.() ?? []);
   const outside = { settings, receiver: receiver?.() ?? null };
-  const ways = waysOut({ ...outside, own });
-  const entered = await enter(sandbox, request, { settings, env, ways, onDenied: denials.add });
+  const word = randomUUID();
+  const ways = waysOut({ ...outside, own, word });
+  const entered = await enter(sandbox, request, { settings, env, ways, word, onDenied: denials.add });
   if (entered instanceof Error) return { ok: false, outcome: unboxedOutcome(entered) };
-  const stands = entered === null ? outside : { ...ways.inside, inside: { ...ways.env, ...entered.env } };
+  const stands =
+    entered === null ? outside : { ...ways.inside, inside: { ...ways.env, ...insideOf(entered) } };
   const { variables, refused } = agentEnvironment({ ...stands, env, start: request, root });
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
@@ -79,6 +82,11 @@ const start = async (
   };
 };
 
+const insideOf = ({ socket, env }: Entered): Record<string, string> => ({
+  ANTHROPIC_UNIX_SOCKET: socket,
+  ...env,
+});
+
 /** Lets the run's MCP configuration name the service as it is called inside. Resolves to where it is; null: it is not named. */
 const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]): Promise<string | null> => {
   if (mcpConfigFile === null) return null;
@@ -87,7 +95,7 @@ const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]
   return inside === null ? null : (origins[0] ?? null);
 };
 
-type Outside = Pick<Options, "settings" | "env"> & Pick<Run, "onDenied"> & { ways: WaysOut };
+type Outside = Pick<Options, "settings" | "env"> & Pick<Run, "onDenied"> & { ways: WaysOut; word: string };
 
 const enter = async (
   sandbox: Sandbox,
@@ -115,7 +123,7 @@ const factsOf = (
 /** What a sandboxed process may see. */
 const runOf = async (
   request: AgentStart,
-  { settings, env, ways }: Outside,
+  { settings, env, ways, word }: Outside,
 ): Promise<Omit<Run, "onDenied">> => {
   const { cwd, launch, session, borrows = [] } = request;
   const project = projectName(cwd);
@@ -131,6 +139,7 @@ const runOf = async (
     writable: [launch.configDir, transcripts],
     readable: [...borrows, ...elsewhere],
     routes: ways.routes,
+    word,
     allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
   };
 };

@@ -8,7 +8,7 @@ import { afterFile } from "../../../test/cleanup.ts";
 import { runFake } from "../../../test/fake-agent/run.ts";
 import { startFakeModel } from "../../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { createBwrap } from "../../sandbox/sandbox.ts";
+import { createSandbox } from "../../sandbox/sandbox.ts";
 
 type Message = { id?: number; method?: string; params?: { protocolVersion?: string } };
 type Asked = { path: string; headers: IncomingHttpHeaders; body: string };
@@ -54,7 +54,7 @@ test("a sandboxed agent reports telemetry and reaches the service's own MCP, whi
   );
   const { outcome, events } = await runFake('scenario: bash {"command": "env"}', {
     directory,
-    sandbox: await createBwrap(),
+    sandbox: (await createSandbox("bwrap")).sandbox,
     settings: {
       agentCliBinary: fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url)),
       modelBaseUrl: model.url,

@@ -7,7 +7,13 @@ import type { ClaudeSettings } from "./settings.ts";
 const receiver = { endpoint: "http://127.0.0.1:8080/otlp", token: "canary-of-receiver" };
 
 const ways = (settings: Partial<ClaudeSettings>, given: Partial<Parameters<typeof waysOut>[0]> = {}) =>
-  waysOut({ settings: { ...fakeSettings("/home"), ...settings }, receiver: null, own: null, ...given });
+  waysOut({
+    settings: { ...fakeSettings("/home"), ...settings },
+    receiver: null,
+    own: null,
+    word: "the-word",
+    ...given,
+  });
 
 /** As the door reads a path: where it leads, and the headers that it gets there. */
 const lead = ({ routes }: ReturnType<typeof waysOut>, path: string) => {
@@ -73,8 +79,7 @@ test.each([
   expect(JSON.stringify(variables)).not.toMatch(/canary|127\.0\.0\.1/);
   expect(Object.keys(variables).filter((key) => /TOKEN$|API_KEY$/.test(key))).toEqual([name]);
   expect(variables).toMatchObject({
-    [name]: "kept-outside-the-sandbox",
-    ANTHROPIC_UNIX_SOCKET: "/run/door.sock",
+    [name]: "the-word",
     ANTHROPIC_BASE_URL: "http://model.invalid",
     OTEL_EXPORTER_OTLP_ENDPOINT: "http://service.invalid/otlp",
   });

@@ -1,5 +1,4 @@
 import type { AllowedHost } from "../../lib/allowed-hosts.ts";
-import { socketInside } from "../../sandbox/arguments.ts";
 import type { Route } from "../../sandbox/door.ts";
 import { modelHost } from "../../sandbox/sandbox.ts";
 import type { TelemetryReceiver } from "./claude.ts";
@@ -11,6 +10,8 @@ type Given = {
   receiver: TelemetryReceiver | null;
   /** Origin of the service's own address, if the run's MCP configuration names it; null: it does not. */
   own: string | null;
+  /** Stands inside for each credential. */
+  word: string;
 };
 
 /** How a sandboxed agent reaches what the service itself sets up for it. */
@@ -25,7 +26,7 @@ export type WaysOut = {
 
 /** The ways to the model, to whoever takes telemetry and to the service's own MCP, with what must stay outside. */
 export const waysOut = (given: Given): WaysOut => {
-  const { settings, receiver, own } = given;
+  const { settings, receiver, own, word } = given;
   const telemetry = settings.otelEnabled ? telemetryWay(settings, receiver) : null;
   const isByRoute = telemetry !== null && "target" in telemetry;
   return {
@@ -38,19 +39,18 @@ export const waysOut = (given: Given): WaysOut => {
     inside: {
       settings: {
         ...settings,
-        ...standIns(settings),
+        ...standIns(settings, word),
         ...(isByRoute && settings.otelEndpoint !== null && { otelEndpoint: telemetryInside }),
       },
-      receiver: receiver && { endpoint: telemetryInside, token: standIn },
+      receiver: receiver && { endpoint: telemetryInside, token: word },
     },
-    env: { ANTHROPIC_UNIX_SOCKET: socketInside, ANTHROPIC_BASE_URL: `http://${modelHost}` },
+    env: { ANTHROPIC_BASE_URL: `http://${modelHost}` },
   };
 };
 
 /** A name that no host can have. The door takes it for the service. */
 const serviceInside = "http://service.invalid";
 const telemetryInside = `${serviceInside}/otlp`;
-const standIn = "kept-outside-the-sandbox";
 
 /** As the CLI does without a sandbox: its long-lived token goes to no other address, and with no other credential. */
 const modelRoute = ({
@@ -74,14 +74,14 @@ const modelRoute = ({
 };
 
 /** The CLI asks for a credential, and chooses its headers by the kind. */
-const standIns = ({ agentOauthToken, modelAuthToken, modelApiKey }: ClaudeSettings) => {
+const standIns = ({ agentOauthToken, modelAuthToken, modelApiKey }: ClaudeSettings, word: string) => {
   const kind =
     agentOauthToken !== null
       ? "agentOauthToken"
       : modelApiKey !== null && modelAuthToken === null
         ? "modelApiKey"
         : "modelAuthToken";
-  return { agentOauthToken: null, modelAuthToken: null, modelApiKey: null, [kind]: standIn };
+  return { agentOauthToken: null, modelAuthToken: null, modelApiKey: null, [kind]: word };
 };
 
 /** The named endpoint before the service's own receiver. gRPC is no HTTP/1: it goes by CONNECT. */

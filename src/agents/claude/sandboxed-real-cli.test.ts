@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { expectTidy, runFake, type FakeRunOptions } from "../../../test/fake-agent/run.ts";
 import { startFakeModel, type FakeModel } from "../../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { createBwrap } from "../../sandbox/sandbox.ts";
+import { createSandbox } from "../../sandbox/sandbox.ts";
 
 /** The real CLI in a sandbox, against the scripted model on loopback. */
 let model: FakeModel;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-const sandbox = await createBwrap();
+const { sandbox } = await createSandbox("bwrap");
 const agentCliBinary = fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url));
 
 const run = async (prompt: string, options: Partial<FakeRunOptions> = {}) => {

@@ -1,0 +1,80 @@
+type Architecture = {
+  /** The kernel's name of it (AUDIT_ARCH_*). */
+  id: number;
+  /** Numbers of add_key, request_key and keyctl. */
+  keys: readonly number[];
+  /** Of socket. */
+  socket: number;
+  /** Of calls that make sockets in other ways: io_uring_setup, socketcall. */
+  more: readonly number[];
+};
+
+/** x86-64; i386, which a 64-bit program can call as well; arm64; arm. */
+const architectures: readonly Architecture[] = [
+  { id: 0xc000003e, keys: [248, 249, 250], socket: 41, more: [425] },
+  { id: 0x40000003, keys: [286, 287, 288], socket: 359, more: [425, 102] },
+  { id: 0xc00000b7, keys: [217, 218, 219], socket: 198, more: [425] },
+  { id: 0x40000028, keys: [309, 310, 311], socket: 281, more: [425] },
+];
+
+/** Calls of x32 have this bit. They are refused: nobody needs them, and each has a second number. */
+const x32 = 0x40000000;
+
+/** Instructions of classic BPF. A jump skips as many as it says. */
+type Instruction = [code: number, ifTrue: number, ifFalse: number, value: number];
+const [load, and, ifEqual, ifAtLeast, answer] = [0x20, 0x54, 0x15, 0x35, 0x06];
+const allowed: Instruction = [answer, 0, 0, 0x7fff0000];
+const refused: Instruction = [answer, 0, 0, 0x00050001];
+
+/** Follows a call of socket. Its arguments are at 16, 24 and 32: family, type, protocol. */
+const judgeSocket: readonly Instruction[] = [
+  [load, 0, 0, 16],
+  // Unix, netlink: allowed.
+  [ifEqual, 9, 0, 1],
+  [ifEqual, 8, 0, 16],
+  // IPv4, IPv6: streams only, and not of MPTCP or SCTP, which Landlock does not see.
+  [ifEqual, 1, 0, 2],
+  [ifEqual, 0, 7, 10],
+  [load, 0, 0, 24],
+  [and, 0, 0, 0xf],
+  [ifEqual, 0, 4, 1],
+  [load, 0, 0, 32],
+  [ifEqual, 1, 0, 0],
+  [ifEqual, 0, 1, 6],
+  allowed,
+  refused,
+];
+
+/**
+ * A seccomp filter (`struct sock_filter[]`). It refuses the kernel's keyrings with EPERM: a session keyring is inherited, and
+ * the service's may hold keys. `onlyTcp`: and all sockets but Unix, netlink and TCP ones. Calls of an architecture that is
+ * not in the list are refused as a whole.
+ */
+export const systemCallFilter = ({ onlyTcp }: { onlyTcp: boolean }): Buffer => {
+  const program: Instruction[] = [];
+  for (const { id, keys, socket, more } of architectures) {
+    const never = onlyTcp ? [...keys, ...more] : keys;
+    const sockets: Instruction[] = onlyTcp
+      ? [[ifEqual, 1, 0, socket], allowed, ...judgeSocket]
+      : [allowed, refused];
+    const tests = [[ifAtLeast, x32], ...never.map((call) => [ifEqual, call])] as [number, number][];
+    // The refusal is the last of the block.
+    const jumps = tests.map(([code, value], at): Instruction => [
+      code,
+      tests.length + sockets.length - at - 2,
+      0,
+      value,
+    ]);
+    const block: Instruction[] = [[load, 0, 0, 0], ...jumps, ...sockets];
+    program.push([load, 0, 0, 4], [ifEqual, 0, block.length, id], ...block);
+  }
+  program.push(refused);
+  const bytes = Buffer.alloc(program.length * 8);
+  for (const [at, [code, ifTrue, ifFalse, value]] of program.entries()) {
+    bytes.writeUInt16LE(code, at * 8);
+    bytes.writeUInt8(ifTrue, at * 8 + 2);
+    bytes.writeUInt8(ifFalse, at * 8 + 3);
+    bytes.writeUInt32LE(value, at * 8 + 4);
+  }
+  return bytes;
+};

@@ -1,0 +1,63 @@
+import { existsSync, lstatSync, readlinkSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { findExecutable } from "../lib/process/executable.ts";
+import { bwrapArguments, socketInside, type View } from "./arguments.ts";
+import { explain, machineFacts } from "./probe.ts";
+import type { Kind } from "./sandbox.ts";
+import { systemCallFilter } from "../lib/process/seccomp.ts";
+
+/** bubblewrap: a root, processes and a network of its own. @throws Error with a sentence for the operator */
+export const findBwrap = async (): Promise<Kind> => {
+  const found = await findExecutable("bwrap", process.env["PATH"] ?? "");
+  if (!found.ok) throw new Error(explain({ ...(await machineFacts()), stderr: null }));
+  const socat = await findExecutable("socat", "/usr/bin:/bin");
+  return {
+    mode: "bwrap",
+    sharesNetwork: false,
+    // Root's processes are never counted.
+    countsApart: process.getuid?.() !== 0,
+    explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
+    wrap: async ({ home, allowed }, { directory, door, limits, ...place }) => {
+      const filter = join(directory, "seccomp");
+      await writeFile(filter, systemCallFilter({ onlyTcp: false }), { mode: 0o600 });
+      const { openNetwork, hosts, temporaryBytes } = allowed;
+      const view: View = {
+        ...place,
+        home,
+        temporary: { path: "/tmp", bytes: temporaryBytes },
+        root: rootLinks,
+        socket: door.socket,
+        openNetwork,
+        descriptors: { seccomp: 3, info: 4 },
+      };
+      const forwarder = socat.ok && !openNetwork ? forwarding(socat.path) : [];
+      const prefix = [...limits.outside, found.path, ...bwrapArguments(view), ...limits.inside, ...forwarder];
+      return {
+        box: { prefix, filter },
+        socket: socketInside,
+        proxy: `127.0.0.1:${proxyPort}`,
+        env: { TMPDIR: "/tmp" },
+        warnings: !socat.ok && !openNetwork && hosts.length > 0 ? [noForwarder] : [],
+      };
+    },
+  };
+};
+
+/** Where CLIs that want TCP find the door inside. */
+const proxyPort = 3128;
+
+/** Starts the forwarder beside the program, which takes the shell's place. */
+const forwarding = (program: string): string[] => [
+  "/bin/sh",
+  "-c",
+  `${program} TCP-LISTEN:${proxyPort},bind=127.0.0.1,fork,reuseaddr UNIX-CONNECT:${socketInside} >/dev/null 2>&1 </dev/null & exec "$@"`,
+  "sh",
+];
+
+const noForwarder = "The agent reaches no hosts, because socat is not installed: apt-get install socat";
+
+/** As this machine has them: links into /usr, or directories. */
+const rootLinks: View["root"] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
+  .filter((path) => existsSync(path))
+  .map((path) => ({ path, target: lstatSync(path).isSymbolicLink() ? readlinkSync(path) : null }));
