@@ -57,8 +57,11 @@ test("passes arguments, environment, directory, input and exit code, and keeps t
   });
 });
 
-test("no output of a process that exits at once is lost", async () => {
-  const runs = await Promise.all(Array.from({ length: 15 }, (_, n) => shell(`echo bye ${n}`)));
+test.each([
+  ["", null],
+  [", nor in a sandbox", { prefix: ["/bin/sh", "-c", 'exec "$@"', "sh"], filter: "/dev/null" }],
+])("no output of a process that exits at once is lost%s", async (_where, box) => {
+  const runs = await Promise.all(Array.from({ length: 15 }, (_, n) => shell(`echo bye ${n}`, { box })));
   await Promise.all(runs.map(({ supervised }) => supervised.ended));
   expect(runs.map(({ output }) => output())).toEqual(runs.map((_, n) => `bye ${n}\n`));
 });

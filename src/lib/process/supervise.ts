@@ -1,6 +1,7 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { open, realpath, stat, type FileHandle } from "node:fs/promises";
+import { closeSync, openSync } from "node:fs";
+import { realpath, stat } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
 import { followDescendants } from "./descendants.ts";
@@ -87,12 +88,8 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
     (options.directories ?? []).map((path) => realpath(path).catch(() => path)),
   );
   const { box = null } = options;
-  const prefix = box === null ? await parentDeathSignal() : box.prefix;
-  // Inside, a link to the program may not be there.
-  const program = box === null ? executable.path : await realpath(executable.path);
-  const [file = "", ...args] = [...prefix, program, ...options.args];
-  await using filter = box === null ? null : await open(box.filter);
-  const child = start(file, args, { cwd, env, filter });
+  const [file = "", ...args] = [...(await commandOf(executable.path, box)), ...options.args];
+  const child = start(file, args, { cwd, env, box });
   if (child instanceof Error) return spawnFailure(executable.path, child);
   if (child.pid === undefined) return spawnFailure(executable.path, await spawnError(child));
   // No await from here to the return: see `stdout`.
@@ -108,8 +105,10 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
     exited,
     marker,
     group: box === null ? Promise.resolve(child.pid) : innerGroup(child, exited),
-    descendants: leader === null ? undefined : followDescendants(leader),
-    workplace: leader === null ? undefined : { since: leader.startTime, directories },
+    ...(leader !== null && {
+      descendants: followDescendants(leader),
+      workplace: { since: leader.startTime, directories },
+    }),
   });
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   return {
@@ -126,12 +125,16 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   };
 };
 
+/** Inside, a link to the program may not be there. */
+const commandOf = async (path: string, box: Box | null): Promise<string[]> =>
+  box === null ? [...(await parentDeathSignal()), path] : [...box.prefix, await realpath(path)];
+
 type Watched = Pick<SweepOptions, "workplace"> & {
   exited: Promise<void>;
   marker: Marker;
   /** Whom to signal. */
   group: Promise<number>;
-  descendants: ReturnType<typeof followDescendants> | undefined;
+  descendants?: ReturnType<typeof followDescendants>;
 };
 
 /** Follows the process until nothing that it started is left. */
@@ -186,10 +189,12 @@ type Child = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readabl
 const start = (
   file: string,
   args: string[],
-  { filter, ...options }: { cwd: string; env: Record<string, string>; filter: FileHandle | null },
+  { box, ...options }: { cwd: string; env: Record<string, string>; box: Box | null },
 ): Child | Error => {
-  const more = filter === null ? [] : [filter.fd, "pipe" as const];
+  let filter: number | null = null;
   try {
+    filter = box === null ? null : openSync(box.filter, "r");
+    const more = filter === null ? [] : [filter, "pipe" as const];
     // All three are pipes.
     return spawn(file, args, {
       ...options,
@@ -198,6 +203,8 @@ const start = (
     }) as Child;
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));
+  } finally {
+    if (filter !== null) closeSync(filter);
   }
 };
 
