@@ -6,8 +6,8 @@ import { createServer, type AddressInfo, type Server } from "node:net";
 import { join } from "node:path";
 import { supervise } from "../../src/lib/process/supervise.ts";
 import { openDoor } from "../../src/sandbox/door.ts";
-import { allowedOf } from "../../src/sandbox/policy.ts";
 import { createSandbox, type SandboxMode } from "../../src/sandbox/sandbox.ts";
+import { allowedOnly } from "./allowed-only.ts";
 import { attacks, callNumbers, secret } from "./attacks.ts";
 
 /**
@@ -113,7 +113,7 @@ const attack = async (mode: SandboxMode): Promise<string[]> => {
     writable: [],
     readable: [],
     routes: [],
-    allowed: allowedOf({ hosts: [], read: [place("given")], write: [] }, {}),
+    allowed: allowedOnly(place("given")),
     onDenied: () => undefined,
   });
   const started = await supervise({

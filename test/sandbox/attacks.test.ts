@@ -1,29 +1,29 @@
 import { describe, expect, test } from "vitest";
 import { attacks } from "./attacks.ts";
-import { play, stagedByRoot, users, type Scene } from "./stage.ts";
+import { play, stagedByRoot, users, whoIs, type Scene } from "./stage.ts";
 
 const succeededIn = (scene: Scene): string[] => {
   if ("refused" in scene) throw new Error(scene.refused);
   return scene.succeeded;
 };
 
-const ordinary = stagedByRoot ? "an ordinary user" : "the tests' own user (root's half runs only as root)";
-
 describe.each(users)("as %s", async (user) => {
-  const who = user === "root" ? "root" : ordinary;
   const [outside, inside] = await Promise.all(
     (["off", "bwrap"] as const).map((sandbox) => play({ user, sandbox }).then(succeededIn)),
   );
 
-  test.each(attacks)(`${who} cannot in the sandbox: $name`, ({ name, isOpen }) => {
+  test.each(attacks)(`${whoIs(user)} cannot in the sandbox: $name`, ({ name, isOpen }) => {
     expect(inside).not.toContain(name);
     const isExpected = isOpen?.({ isRoot: user === "root", stagedByRoot }) ?? false;
     expect(outside?.includes(name), "without a sandbox").toBe(isExpected);
   });
 });
 
-test.each(users)("where a container refuses namespaces to %s, bwrap says so and what to do", async (user) => {
-  expect(await play({ user, sandbox: "bwrap", inContainer: true })).toEqual({
-    refused: expect.stringMatching(/^the container refuses namespaces: start it with --security-opt/),
-  });
-});
+test.each(users)(
+  "where a container refuses namespaces (as %s), bwrap says so and what to do",
+  async (user) => {
+    expect(await play({ user, sandbox: "bwrap", inContainer: true })).toEqual({
+      refused: expect.stringMatching(/^the container refuses namespaces: start it with --security-opt/),
+    });
+  },
+);

@@ -23,6 +23,10 @@ export const users: readonly Cast["user"][] = isRoot ? ["root", "user"] : ["user
 /** Whether root makes the stage. */
 export const stagedByRoot = isRoot;
 
+/** For the title of a test. */
+export const whoIs = (user: Cast["user"]): string =>
+  user === "root" ? "root" : isRoot ? "an ordinary user" : "the tests' own user (root's half needs root)";
+
 /**
  * Namespaces of its own for network, mounts and System V IPC, so that all that is planted is the test's alone: a resolver on
  * port 53, sockets in /run, a spool directory of cron, a device, a setuid program. The checkout is there under another name:
@@ -70,7 +74,18 @@ exec { $ARGV[0] } @ARGV;
 `;
 
 /** Runs all attacks as one agent of a service in the cast's sandbox. */
-export const play = async ({ user, sandbox, inContainer = false }: Cast): Promise<Scene> => {
+export const play = async ({ sandbox, ...who }: Cast): Promise<Scene> => {
+  const { args, env } = await onStage(who, "attacked-service.ts", sandbox);
+  const { stdout } = await promisify(execFile)("unshare", args, { env, cwd: "/" });
+  return JSON.parse(stdout) as Scene;
+};
+
+/** Arguments of `unshare` and the environment for a program of this directory. It keeps the pid. */
+export const onStage = async (
+  { user, inContainer = false }: Omit<Cast, "sandbox">,
+  program: string,
+  ...more: string[]
+): Promise<{ args: string[]; env: Record<string, string>; stage: string }> => {
   const stage = await temporaryDirectory();
   const numbers = Object.entries(callNumbers[process.arch] ?? {}).map((entry) => entry.join("="));
   const mine = isRoot ? [] : ["--user", "--map-current-user", "--keep-caps"];
@@ -79,10 +94,9 @@ export const play = async ({ user, sandbox, inContainer = false }: Cast): Promis
   const node = process.execPath.startsWith(checkout)
     ? join(stage, "checkout", process.execPath.slice(checkout.length))
     : process.execPath;
-  const service = join(stage, "checkout", "test", "sandbox", "attacked-service.ts");
   const plant = ["perl", "-e", plantScript, numbers.join(" "), inContainer ? containerFilter() : ""];
-  const args = [...mine, "--net", "--mount", "--ipc", "sh", "-c", stageScript, "sh"];
-  args.push(...become.split(" "), ...plant, node, service, sandbox);
+  const args = [...mine, "--net", "--mount", "--ipc", "sh", "-c", stageScript, "sh", ...become.split(" ")];
+  args.push(...plant, node, join(stage, "checkout", "test", "sandbox", program), ...more);
   const env = {
     PATH: "/usr/bin:/bin:/usr/sbin:/sbin",
     STAGE: stage,
@@ -93,8 +107,7 @@ export const play = async ({ user, sandbox, inContainer = false }: Cast): Promis
     SHARED_MEMORY: "4711",
     ...(inContainer && { KUBERNETES_SERVICE_HOST: "192.0.2.1" }),
   };
-  const { stdout } = await promisify(execFile)("unshare", args, { env, cwd: "/" });
-  return JSON.parse(stdout) as Scene;
+  return { args, env, stage };
 };
 
 const [load, jumpIfEqual, jumpIfAny, answer] = [0x20, 0x15, 0x45, 0x06];
