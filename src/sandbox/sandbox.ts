@@ -137,7 +137,7 @@ const enter = async (
     descriptors: { seccomp: 3, info: 4 },
   };
   const proxy = `http://127.0.0.1:${proxyPort}`;
-  const listen = forwarder === null ? [] : ["/bin/sh", "-c", forwarding(forwarder), "sh"];
+  const listen = forwarder === null ? [] : ["/bin/sh", "-c", forwarding(forwarder, allowed.hosts), "sh"];
   return {
     box: { prefix: [program, ...bwrapArguments(view), ...listen], filter },
     limits: "none",
@@ -166,9 +166,22 @@ export const modelHost = "model.invalid";
 
 const noProxy = `localhost,127.0.0.1,::1,${modelHost}`;
 
-/** Starts the forwarder beside the program, which takes the shell's place. */
-const forwarding = (program: string): string =>
-  `${program} TCP-LISTEN:${proxyPort},bind=127.0.0.1,fork,reuseaddr UNIX-CONNECT:${socketInside} >/dev/null 2>&1 </dev/null & exec "$@"`;
+/**
+ * Starts forwarders beside the program, which takes the shell's place: for proxies, and for each port of the host's loopback
+ * that the operator allows, because no client asks a proxy for that.
+ */
+const forwarding = (program: string, hosts: readonly AllowedHost[]): string => {
+  const ports = hosts
+    .filter(({ name, local }) => local && (name === "127.0.0.1" || name === "localhost"))
+    .map(({ name, port }) => [port, `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`]);
+  return [[proxyPort, `UNIX-CONNECT:${socketInside}`], ...ports]
+    .map(
+      ([port, target]) =>
+        `${program} TCP-LISTEN:${port},bind=127.0.0.1,fork,reuseaddr ${target} >/dev/null 2>&1 </dev/null & `,
+    )
+    .join("")
+    .concat('exec "$@"');
+};
 
 /** As this machine has them: links into /usr, or directories. */
 const rootLinks: View["root"] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
