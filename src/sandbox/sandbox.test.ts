@@ -9,9 +9,19 @@ import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { supervise } from "../lib/process/supervise.ts";
-import { createBwrap, type Run } from "./sandbox.ts";
+import { createBwrap, type Allowed, type Run } from "./sandbox.ts";
 
 const sandbox = await createBwrap();
+
+const allowedNothing: Allowed = {
+  hosts: [],
+  openNetwork: false,
+  read: [],
+  write: [],
+  temporaryBytes: 64 * 1024 * 1024,
+  memoryBytes: null,
+  processes: null,
+};
 
 const start = async (script: string, more: Partial<Run> = {}) => {
   const cwd = await temporaryDirectory();
@@ -25,15 +35,7 @@ const start = async (script: string, more: Partial<Run> = {}) => {
     writable: [],
     readable: [],
     routes: [],
-    allowed: {
-      hosts: [],
-      openNetwork: false,
-      read: [],
-      write: [],
-      temporaryBytes: 64 * 1024 * 1024,
-      memoryBytes: null,
-      processes: null,
-    },
+    allowed: allowedNothing,
     onDenied: (name) => denied.push(name),
     ...more,
   });
@@ -148,4 +150,11 @@ test("what is allowed by name is there, and nothing else of its parent", async (
   expect(output).toMatch(/^given$/m);
   expect(output).not.toMatch(/^kept$/m);
   expect(output).toMatch(/Read-only file system/);
+});
+
+test("with the host's network nothing listens there for the run, and programs need no proxy", async () => {
+  const allowed = { ...allowedNothing, openNetwork: true };
+  const { output } = await run("env; cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'; echo done", { allowed });
+  expect(output).toMatch(/done$/m);
+  expect(output).not.toMatch(/proxy|socat/i);
 });

@@ -111,9 +111,11 @@ export const createBwrap = async (): Promise<Sandbox> => {
 
 const enter = async (
   run: Run,
-  { program, forwarder }: { program: string; forwarder: string | null },
+  { program, ...found }: { program: string; forwarder: string | null },
 ): Promise<Entered> => {
   const { allowed, routes, onDenied } = run;
+  // On the host's network all its users could reach the door by it.
+  const forwarder = allowed.openNetwork ? null : found.forwarder;
   const directory = await mkdtemp(join(tmpdir(), "svc-box-"));
   const filter = join(directory, "seccomp");
   await writeFile(filter, keyringFilter(), { mode: 0o600 });
