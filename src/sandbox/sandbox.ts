@@ -88,7 +88,7 @@ const proxyPort = 3128;
 
 /** Parts of the machine's configuration that programs read and that hold no secrets. */
 const configuration =
-  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
+  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
     .split(" ")
     .map((name) => `/etc/${name}`);
 

@@ -62,6 +62,7 @@ export const attacks: readonly Attack[] = [
     isOpen: root,
   },
   { name: "read the service's keys", script: says("$SERVICE/keys"), isOpen: anyone },
+  { name: "read the machine's TLS key", script: says("/etc/ssl/private/key"), isOpen: anyone },
   {
     name: "write what is only readable",
     script: 'mount -o remount,bind,rw "$GIVEN"; echo x > "$GIVEN/new"',

@@ -42,6 +42,10 @@ mount -t tmpfs -o mode=1777 none /run
 mount -t tmpfs -o mode=1777 none /var/spool
 mkdir -p -m 1777 /var/spool/cron /var/spool/cron/crontabs
 chmod 1777 /var/spool/cron/crontabs
+mount -t tmpfs -o mode=755 none /etc/ssl
+mkdir /etc/ssl/certs /etc/ssl/private
+echo planted-secret > /etc/ssl/private/key
+chmod 600 /etc/ssl/private/key
 echo nameserver 127.0.0.1 > "$STAGE/resolv.conf"
 mount --bind "$STAGE/resolv.conf" /etc/resolv.conf || true
 ip link set lo up
@@ -50,7 +54,7 @@ if [ -n "$BY_ROOT" ]; then
   mknod -m 666 "$STAGE/own/zero" c 1 5
   cp /usr/bin/id "$STAGE/given/setuid"
   chmod 4755 "$STAGE/given/setuid"
-  chown "$USER_ID" "$STAGE/own" "$STAGE/other" "$STAGE/service" "$STAGE/given" "$STAGE/tmp"
+  chown "$USER_ID" /etc/ssl/private/key "$STAGE/own" "$STAGE/other" "$STAGE/service" "$STAGE/given" "$STAGE/tmp"
 fi
 exec setpriv "$@"
 `;
