@@ -133,7 +133,7 @@ const enter = async (
     cwd,
     temporary: { path: "/tmp", bytes: allowed.temporaryBytes },
     root: rootLinks,
-    optional: configuration,
+    optional: allowed.openNetwork ? [...configuration, "/etc/resolv.conf"] : configuration,
     socket: door.socket,
     openNetwork: allowed.openNetwork,
     descriptors: { seccomp: 3, info: 4 },

@@ -12,7 +12,7 @@ import { attacks, callNumbers, secret } from "./attacks.ts";
 
 /**
  * A service on the stage that stage.ts makes: plants what is worth an attack, runs all attacks as one agent in the sandbox
- * that its argument names, and prints `{mode, succeeded: names}`; `{refused: sentence}` if there is no such sandbox here.
+ * that its argument names, with the host's network if another one follows, and prints `{mode, succeeded: names}`; `{refused: sentence}` if there is no such sandbox here.
  */
 const stage = process.env["STAGE"] ?? "";
 const place = (name: string): string => join(stage, name);
@@ -65,7 +65,7 @@ await listen(planted(), "\0planted-socket");
 const tcp = await listen(planted(), 0, "127.0.0.1");
 const { port } = tcp.address() as AddressInfo;
 await new Promise<void>((resolve) => void datagrams.bind(0, "127.0.0.1", resolve));
-await new Promise<void>((resolve) => void nameServer.bind(53, "127.0.0.1", resolve));
+await new Promise<void>((resolve) => void nameServer.bind(53, "127.0.0.2", resolve));
 const door = await openDoor({
   routes: [{ paths: /^\//, target: new URL(`http://127.0.0.1:${port}`), headers: {} }],
   hosts: [],
@@ -113,7 +113,7 @@ const attack = async (mode: SandboxMode): Promise<string[]> => {
     writable: [],
     readable: [],
     routes: [],
-    allowed: allowedOnly(place("given")),
+    allowed: { ...allowedOnly(place("given")), openNetwork: process.argv.length > 3 },
     onDenied: () => undefined,
   });
   const started = await supervise({

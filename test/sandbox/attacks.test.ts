@@ -27,3 +27,8 @@ test.each(users)(
     });
   },
 );
+
+test.each(users)("a sandbox with the host's network gives that to %s, and nothing else", async (user) => {
+  const succeeded = succeededIn(await play({ user, sandbox: "bwrap", hasOpenNetwork: true }));
+  expect(succeeded).toEqual(attacks.filter(({ isOfNetwork }) => isOfNetwork).map(({ name }) => name));
+});

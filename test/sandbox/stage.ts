@@ -11,6 +11,7 @@ export type Cast = {
   /** Who the service runs as. Root can be only root itself; an ordinary user is the tests' own unless that is root. */
   user: "root" | "user";
   sandbox: "off" | "bwrap" | "landlock";
+  hasOpenNetwork?: boolean;
   /** Under a seccomp filter like that of a container without privileges. */
   inContainer?: boolean;
 };
@@ -46,8 +47,12 @@ mount -t tmpfs -o mode=755 none /etc/ssl
 mkdir /etc/ssl/certs /etc/ssl/private
 echo planted-secret > /etc/ssl/private/key
 chmod 600 /etc/ssl/private/key
-echo nameserver 127.0.0.1 > "$STAGE/resolv.conf"
-mount --bind "$STAGE/resolv.conf" /etc/resolv.conf || true
+echo nameserver 127.0.0.2 > "$STAGE/resolv.conf"
+resolver="$(readlink -m /etc/resolv.conf)"
+case "$resolver" in
+  /run/*) mkdir -p "\${resolver%/*}"; cp "$STAGE/resolv.conf" "$resolver" ;;
+  *) mount --bind "$STAGE/resolv.conf" "$resolver" ;;
+esac
 ip link set lo up
 echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
 if [ -n "$BY_ROOT" ]; then
@@ -78,15 +83,20 @@ exec { $ARGV[0] } @ARGV;
 `;
 
 /** Runs all attacks as one agent of a service in the cast's sandbox. */
-export const play = async ({ sandbox, ...who }: Cast): Promise<Scene> => {
-  const { args, env } = await onStage(who, "attacked-service.ts", sandbox);
+export const play = async ({ sandbox, hasOpenNetwork = false, ...who }: Cast): Promise<Scene> => {
+  const { args, env } = await onStage(
+    who,
+    "attacked-service.ts",
+    sandbox,
+    ...(hasOpenNetwork ? ["open"] : []),
+  );
   const { stdout } = await promisify(execFile)("unshare", args, { env, cwd: "/" });
   return JSON.parse(stdout) as Scene;
 };
 
 /** Arguments of `unshare` and the environment for a program of this directory. It keeps the pid. */
 export const onStage = async (
-  { user, inContainer = false }: Omit<Cast, "sandbox">,
+  { user, inContainer = false }: Pick<Cast, "user" | "inContainer">,
   program: string,
   ...more: string[]
 ): Promise<{ args: string[]; env: Record<string, string>; stage: string }> => {
