@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { findExecutable } from "../lib/process/executable.ts";
 import { bwrapArguments, socketInside, type View } from "./arguments.ts";
 import { explain, machineFacts } from "./probe.ts";
-import type { Kind } from "./sandbox.ts";
+import type { Kind, Place } from "./sandbox.ts";
 import { systemCallFilter } from "../lib/process/seccomp.ts";
 
 /** bubblewrap: a root, processes and a network of its own. @throws Error with a sentence for the operator */
@@ -18,7 +18,7 @@ export const findBwrap = async (): Promise<Kind> => {
     // Root's processes are never counted.
     countsApart: process.getuid?.() !== 0,
     explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
-    wrap: async ({ home, allowed }, { directory, door, limits, ...place }) => {
+    wrap: async ({ home, allowed }, { directory, door, limits, loopback, ...place }) => {
       const filter = join(directory, "seccomp");
       await writeFile(filter, systemCallFilter({ onlyTcp: false }), { mode: 0o600 });
       const { openNetwork, hosts, temporaryBytes } = allowed;
@@ -31,7 +31,7 @@ export const findBwrap = async (): Promise<Kind> => {
         openNetwork,
         descriptors: { seccomp: 3, info: 4 },
       };
-      const forwarder = socat.ok && !openNetwork ? forwarding(socat.path) : [];
+      const forwarder = socat.ok && !openNetwork ? forwarding(socat.path, loopback) : [];
       const prefix = [...limits.outside, found.path, ...bwrapArguments(view), ...limits.inside, ...forwarder];
       return {
         box: { prefix, filter },
@@ -47,13 +47,21 @@ export const findBwrap = async (): Promise<Kind> => {
 /** Where CLIs that want TCP find the door inside. */
 const proxyPort = 3128;
 
-/** Starts the forwarder beside the program, which takes the shell's place. */
-const forwarding = (program: string): string[] => [
-  "/bin/sh",
-  "-c",
-  `${program} TCP-LISTEN:${proxyPort},bind=127.0.0.1,fork,reuseaddr UNIX-CONNECT:${socketInside} >/dev/null 2>&1 </dev/null & exec "$@"`,
-  "sh",
-];
+/**
+ * Starts forwarders beside the program, which takes the shell's place: for proxies, and for each port of the host's loopback
+ * that the operator allows, because no client asks a proxy for that.
+ */
+const forwarding = (program: string, loopback: Place["loopback"]): string[] => {
+  const local = loopback.map(({ name, port }) => [
+    port,
+    `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`,
+  ]);
+  const starts = [[proxyPort, `UNIX-CONNECT:${socketInside}`], ...local].map(
+    ([port, target]) =>
+      `${program} TCP-LISTEN:${port},bind=127.0.0.1,fork,reuseaddr ${target} >/dev/null 2>&1 </dev/null & `,
+  );
+  return ["/bin/sh", "-c", `${starts.join("")}exec "$@"`, "sh"];
+};
 
 const noForwarder = "The agent reaches no hosts, because socat is not installed: apt-get install socat";
 

@@ -185,6 +185,34 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
   });
 });
 
+test.each<Mode>(["bwrap", "landlock"])(
+  "%s: with the host's network nothing listens there for the run, and programs need no proxy",
+  async (mode) => {
+    const { output } = await run(
+      mode,
+      `env; ${mode === "bwrap" ? "cat /proc/[0-9]*/cmdline;" : ""} echo done`,
+      {
+        allowed: { ...nothing, openNetwork: true },
+      },
+    );
+    expect(output).toMatch(/done$/m);
+    expect(output).not.toMatch(/proxy|socat/i);
+  },
+);
+
+test.each<Mode>(["bwrap", "landlock"])(
+  "%s: a port of the host's loopback that the operator allows",
+  async (mode) => {
+    const server = createServer((_asked, answer) => answer.end("local")).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    afterFile(async () => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const script = `curl -sS --retry 30 --retry-delay 1 --retry-connrefused http://127.0.0.1:${port}/`;
+    const hosts = [{ name: "127.0.0.1", port, local: true }];
+    expect((await run(mode, script, { allowed: { ...nothing, hosts } })).output).toBe("local");
+  },
+);
+
 test("under Landlock the door answers nobody who does not say the word of the run", async () => {
   const { entered } = await enter(sandboxes.landlock.sandbox, {
     routes: [{ paths: /^\/v1\//, target: new URL("http://127.0.0.1:9"), headers: {} }],

@@ -90,6 +90,8 @@ export type Place = {
   writable: string[];
   /** Parts of /etc, read if they are there. */
   optional: string[];
+  /** What the operator allows of the host's own loopback. */
+  loopback: { name: string; port: number }[];
   door: Door;
   limits: Limited;
 };
@@ -145,7 +147,7 @@ const create = async (
 
 /** Parts of the machine's configuration that programs read and that hold no secrets. */
 const configuration =
-  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
+  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
     .split(" ")
     .map((name) => `/etc/${name}`);
 
@@ -166,6 +168,9 @@ const enter = async (kind: Kind, run: Run, reserved: readonly string[]): Promise
     readable: [...programs.readable, ...(await placesOf(run.readable)).paths, ...read.paths],
     writable: [cwd, ...(await placesOf(run.writable)).paths, ...write.paths],
     optional: openNetwork ? [...configuration, "/etc/resolv.conf"] : configuration,
+    loopback: hosts.flatMap(({ name, port, local }) =>
+      local && port !== null && /^(127\.0\.0\.1|localhost)$/.test(name) ? [{ name, port }] : [],
+    ),
     door,
     limits,
   };

@@ -12,8 +12,9 @@ import { attacks, callNumbers, secret } from "./attacks.ts";
 
 /**
  * A service on the stage that stage.ts makes: plants what is worth an attack, runs all attacks as one agent in the sandbox
- * that its argument names, and prints `{mode, succeeded: names}`; `{refused: sentence}` if there is no such sandbox here.
+ * that its argument names, with the host's network if another one follows, and prints `{mode, succeeded: names}`; `{refused: sentence}` if there is no such sandbox here.
  */
+const mode = process.argv[2] as SandboxMode;
 const stage = process.env["STAGE"] ?? "";
 const place = (name: string): string => join(stage, name);
 const numbers = callNumbers[process.arch] ?? {};
@@ -65,11 +66,13 @@ await listen(planted(), "\0planted-socket");
 const tcp = await listen(planted(), 0, "127.0.0.1");
 const { port } = tcp.address() as AddressInfo;
 await new Promise<void>((resolve) => void datagrams.bind(0, "127.0.0.1", resolve));
-await new Promise<void>((resolve) => void nameServer.bind(53, "127.0.0.1", resolve));
+await new Promise<void>((resolve) => void nameServer.bind(53, "127.0.0.2", resolve));
 const door = await openDoor({
   routes: [{ paths: /^\//, target: new URL(`http://127.0.0.1:${port}`), headers: {} }],
   hosts: [],
   onDenied: () => undefined,
+  // As a run has it where others can reach its door.
+  word: mode === "landlock" ? "the-word-of-another-run" : null,
 });
 const victim = spawn("perl", ["-e", victimScript, join(place("own"), "signalled"), secret], {
   cwd: place("other"),
@@ -113,7 +116,7 @@ const attack = async (mode: SandboxMode): Promise<string[]> => {
     writable: [],
     readable: [],
     routes: [],
-    allowed: allowedOnly(place("given")),
+    allowed: { ...allowedOnly(place("given")), openNetwork: process.argv.length > 3 },
     onDenied: () => undefined,
   });
   const started = await supervise({
@@ -135,7 +138,6 @@ const attack = async (mode: SandboxMode): Promise<string[]> => {
   return lines.map((line) => attacks[Number(line)]?.name ?? line);
 };
 
-const mode = process.argv[2] as SandboxMode;
 const said = await attack(mode).then(
   (succeeded) => ({ mode, succeeded }),
   (error: unknown) => ({ refused: error instanceof Error ? error.message : String(error) }),

@@ -23,7 +23,14 @@ test.each(users)(
   "where a container refuses namespaces (as %s), bwrap says so and what to do",
   async (user) => {
     expect(await play({ user, sandbox: "bwrap", inContainer: true })).toEqual({
-      refused: expect.stringMatching(/^the container refuses namespaces: start it with --security-opt/),
+      refused: expect.stringMatching(
+        /^SERVICE_AGENT_SANDBOX=bwrap: the container refuses namespaces: start it with --security-opt/,
+      ),
     });
   },
 );
+
+test.each(users)("a sandbox with the host's network gives that to %s, and nothing else", async (user) => {
+  const succeeded = succeededIn(await play({ user, sandbox: "bwrap", hasOpenNetwork: true }));
+  expect(succeeded).toEqual(attacks.filter(({ isOfNetwork }) => isOfNetwork).map(({ name }) => name));
+});

@@ -11,6 +11,8 @@ export type Attack = {
   script: string;
   /** Whether it succeeds without a sandbox. Null: it is never tried there. */
   isOpen: ((who: Attacker) => boolean) | null;
+  /** Whether it succeeds in a sandbox that has the host's network. */
+  isOfNetwork?: true;
 };
 
 const anyone = (): boolean => true;
@@ -45,11 +47,15 @@ const says = (file: string): string => `grep -qs ${secret} "${file}"`;
 
 /** Connects, asks, and looks into the answer. */
 const answers = (socket: string): string =>
-  `perl -MIO::Socket::INET -MIO::Socket::UNIX -e 'alarm 5; my $s = IO::Socket::${socket} or exit 1; syswrite $s, "GET / HTTP/1.0\\r\\n\\r\\n"; while (sysread $s, $_, 4096, length) { exit 0 if /${secret}/ } exit 1'`;
+  `perl -MIO::Socket::INET -MIO::Socket::UNIX -e 'alarm 5; my $s = IO::Socket::${socket} or exit 1; syswrite $s, "GET /x HTTP/1.0\\r\\n\\r\\n"; while (sysread $s, $_, 4096, length) { exit 0 if /${secret}/ } exit 1'`;
 
 const unixSocket = (path: string): string => answers(`UNIX->new(Peer => ${path})`);
 
-/** What a hostile agent tries, against what the test has planted. */
+/**
+ * What a hostile agent tries, against what the test has planted. What it can plant in git's own files is tried where the
+ * service's git runs afterwards: src/repos/{hostile,cache,diff,work-kept}.test.ts, src/lib/git.test.ts and
+ * test/e2e/hostile-agent.test.ts.
+ */
 export const attacks: readonly Attack[] = [
   { name: "read another job's file", script: says("$OTHER/file"), isOpen: anyone },
   { name: "list another job's directory", script: 'ls "$OTHER/file"', isOpen: anyone },
@@ -62,6 +68,7 @@ export const attacks: readonly Attack[] = [
     isOpen: root,
   },
   { name: "read the service's keys", script: says("$SERVICE/keys"), isOpen: anyone },
+  { name: "read the machine's TLS key", script: says("/etc/ssl/private/key"), isOpen: anyone },
   {
     name: "write what is only readable",
     script: 'mount -o remount,bind,rw "$GIVEN"; echo x > "$GIVEN/new"',
@@ -142,24 +149,37 @@ export const attacks: readonly Attack[] = [
     name: "connect to a TCP port",
     script: answers("INET->new(PeerAddr => qq(127.0.0.1:$ENV{TCP}))"),
     isOpen: anyone,
+    isOfNetwork: true,
   },
   {
     name: "connect to a TCP port through the proxy",
     script: `curl -s --noproxy "" --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$TCP/" | grep -q ${secret}`,
     isOpen: anyone,
+    isOfNetwork: true,
   },
   {
     name: "exchange datagrams",
     script: `perl -MIO::Socket::INET -e 'alarm 5; my $s = IO::Socket::INET->new(Proto => "udp", PeerAddr => qq(127.0.0.1:$ENV{UDP})) or exit 1; $s->send("x"); $s->recv($_, 4096); exit !/${secret}/'`,
     isOpen: anyone,
+    isOfNetwork: true,
   },
-  { name: "resolve a name", script: "getent hosts planted.test | grep -q 192.0.2.7", isOpen: anyone },
+  {
+    name: "resolve a name",
+    script: "getent hosts planted.test | grep -q 192.0.2.7",
+    isOpen: anyone,
+    isOfNetwork: true,
+  },
   {
     name: "listen to the network's packets",
     script: "perl -e 'socket my $s, 17, 3, 0x300 or exit 1'",
     isOpen: root,
   },
-  { name: "connect to an abstract socket", script: unixSocket('"\\0$ENV{ABSTRACT}"'), isOpen: anyone },
+  {
+    name: "connect to an abstract socket",
+    script: unixSocket('"\\0$ENV{ABSTRACT}"'),
+    isOpen: anyone,
+    isOfNetwork: true,
+  },
   { name: "connect to the docker socket", script: unixSocket('"/run/docker.sock"'), isOpen: anyone },
   { name: "connect to D-Bus", script: unixSocket('"/run/dbus/system_bus_socket"'), isOpen: anyone },
   { name: "use the door of another run", script: unixSocket("$ENV{DOOR}"), isOpen: anyone },

@@ -11,6 +11,7 @@ export type Cast = {
   /** Who the service runs as. Root can be only root itself; an ordinary user is the tests' own unless that is root. */
   user: "root" | "user";
   sandbox: "off" | "bwrap" | "landlock";
+  hasOpenNetwork?: boolean;
   /** Under a seccomp filter like that of a container without privileges. */
   inContainer?: boolean;
 };
@@ -42,15 +43,23 @@ mount -t tmpfs -o mode=1777 none /run
 mount -t tmpfs -o mode=1777 none /var/spool
 mkdir -p -m 1777 /var/spool/cron /var/spool/cron/crontabs
 chmod 1777 /var/spool/cron/crontabs
-echo nameserver 127.0.0.1 > "$STAGE/resolv.conf"
-mount --bind "$STAGE/resolv.conf" /etc/resolv.conf || true
+mount -t tmpfs -o mode=755 none /etc/ssl
+mkdir /etc/ssl/certs /etc/ssl/private
+echo planted-secret > /etc/ssl/private/key
+chmod 600 /etc/ssl/private/key
+echo nameserver 127.0.0.2 > "$STAGE/resolv.conf"
+resolver="$(readlink -m /etc/resolv.conf)"
+case "$resolver" in
+  /run/*) mkdir -p "\${resolver%/*}"; cp "$STAGE/resolv.conf" "$resolver" ;;
+  *) mount --bind "$STAGE/resolv.conf" "$resolver" ;;
+esac
 ip link set lo up
 echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
 if [ -n "$BY_ROOT" ]; then
   mknod -m 666 "$STAGE/own/zero" c 1 5
   cp /usr/bin/id "$STAGE/given/setuid"
   chmod 4755 "$STAGE/given/setuid"
-  chown "$USER_ID" "$STAGE/own" "$STAGE/other" "$STAGE/service" "$STAGE/given" "$STAGE/tmp"
+  chown "$USER_ID" /etc/ssl/private/key "$STAGE/own" "$STAGE/other" "$STAGE/service" "$STAGE/given" "$STAGE/tmp"
 fi
 exec setpriv "$@"
 `;
@@ -74,15 +83,20 @@ exec { $ARGV[0] } @ARGV;
 `;
 
 /** Runs all attacks as one agent of a service in the cast's sandbox. */
-export const play = async ({ sandbox, ...who }: Cast): Promise<Scene> => {
-  const { args, env } = await onStage(who, "attacked-service.ts", sandbox);
+export const play = async ({ sandbox, hasOpenNetwork = false, ...who }: Cast): Promise<Scene> => {
+  const { args, env } = await onStage(
+    who,
+    "attacked-service.ts",
+    sandbox,
+    ...(hasOpenNetwork ? ["open"] : []),
+  );
   const { stdout } = await promisify(execFile)("unshare", args, { env, cwd: "/" });
   return JSON.parse(stdout) as Scene;
 };
 
 /** Arguments of `unshare` and the environment for a program of this directory. It keeps the pid. */
 export const onStage = async (
-  { user, inContainer = false }: Omit<Cast, "sandbox">,
+  { user, inContainer = false }: Pick<Cast, "user" | "inContainer">,
   program: string,
   ...more: string[]
 ): Promise<{ args: string[]; env: Record<string, string>; stage: string }> => {
