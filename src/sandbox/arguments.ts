@@ -23,6 +23,9 @@ export type View = {
 /** Where a run finds the door. */
 export const socketInside = "/run/door.sock";
 
+/** The model's name inside: requests to it go through the socket. */
+export const modelHost = "model.invalid";
+
 /**
  * Arguments of bubblewrap 0.8, before the program and its own. The root is empty, and what is needed is added: what nobody
  * thought of is not there.

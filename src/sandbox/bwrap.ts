@@ -2,7 +2,7 @@ import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { findExecutable } from "../lib/process/executable.ts";
-import { bwrapArguments, socketInside, type View } from "./arguments.ts";
+import { bwrapArguments, modelHost, socketInside, type View } from "./arguments.ts";
 import { explain, machineFacts } from "./probe.ts";
 import type { Kind, Place } from "./sandbox.ts";
 import { systemCallFilter } from "../lib/process/seccomp.ts";
@@ -20,7 +20,7 @@ export const findBwrap = async (): Promise<Kind> => {
     explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
     wrap: async ({ home, allowed }, { directory, door, limits, loopback, ...place }) => {
       const filter = join(directory, "seccomp");
-      await writeFile(filter, systemCallFilter({ onlyTcp: false }), { mode: 0o600 });
+      await writeFile(filter, systemCallFilter({ sockets: "all" }), { mode: 0o600 });
       const { openNetwork, hosts, temporaryBytes } = allowed;
       const view: View = {
         ...place,
@@ -35,7 +35,7 @@ export const findBwrap = async (): Promise<Kind> => {
       const prefix = [...limits.outside, found.path, ...bwrapArguments(view), ...limits.inside, ...forwarder];
       return {
         box: { prefix, filter },
-        socket: socketInside,
+        model: { origin: `http://${modelHost}`, socket: socketInside },
         proxy: `127.0.0.1:${proxyPort}`,
         env: { TMPDIR: "/tmp" },
         warnings: !socat.ok && !openNetwork && hosts.length > 0 ? [noForwarder] : [],

@@ -24,7 +24,8 @@ export const findLandlock = async (): Promise<Kind> => {
       });
       return {
         box: { prefix: [...limits.outside, ...limits.inside, ...fence], filter: null },
-        socket: door.socket,
+        // Not the Unix socket: Landlock could not keep a run from others, such as D-Bus, so that it gets none.
+        model: { origin: `http://127.0.0.1:${door.port}`, socket: null },
         proxy: `127.0.0.1:${door.port}`,
         env: { HOME: home, TMPDIR: temporary },
         warnings: open.length > 0 ? [`This kernel's Landlock does not limit ${open.join(", ")}.`] : [],
@@ -115,7 +116,7 @@ export const landlockPrefix = ({ readable, writable, ports }: Fence): string[] =
   perl,
   "-e",
   script.replaceAll("PRCTL", String(prctlCall)),
-  systemCallFilter({ onlyTcp: ports !== null }).toString("hex"),
+  systemCallFilter({ sockets: ports === null ? "internet" : "tcp" }).toString("hex"),
   ...readable.map((path) => `r ${path}`),
   ...writable.map((path) => `w ${path}`),
   ...(ports?.map((port) => `p ${port}`) ?? ["n"]),

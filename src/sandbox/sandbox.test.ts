@@ -55,7 +55,13 @@ const enter = async ({ enter }: Sandbox, more: Partial<Run>) => {
 const startIn = async (sandbox: Sandbox, script: string, more: Partial<Run> = {}) => {
   const { cwd, denied, entered } = await enter(sandbox, more);
   const marker = { name: "SERVICE_TEST", value: randomUUID() };
-  const env = { PATH: path, HOME: "/home/agent", SOCKET: entered.socket, ...entered.env };
+  const env = {
+    PATH: path,
+    HOME: "/home/agent",
+    SOCKET: entered.model.socket ?? "",
+    ORIGIN: entered.model.origin,
+    ...entered.env,
+  };
   const { box } = entered;
   const started = await supervise({ command: "sh", args: ["-c", script], cwd, env, marker, box });
   if (!started.ok) throw new Error(started.message);
@@ -127,7 +133,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     ];
     const { output } = await run(
       mode,
-      `curl -sS --unix-socket $SOCKET -H "authorization: Bearer ${word}" http://model.invalid/v1/messages; env; cat /proc/self/environ /proc/$$/environ /proc/$$/cmdline`,
+      `curl -sS \${SOCKET:+--unix-socket $SOCKET} -H "authorization: Bearer ${word}" $ORIGIN/v1/messages; env; cat /proc/self/environ /proc/$$/environ /proc/$$/cmdline`,
       { routes },
     );
     expect(output).toContain("from the model");
@@ -232,7 +238,7 @@ test("under Landlock the door answers nobody who does not say the word of the ru
     expect(await ask("--proxy", other, "http://registry.example.com")).toBe("407 000");
   }
   expect(await ask(`${without}/v1/messages`)).toBe("407 000");
-  expect(await ask("--unix-socket", entered.socket, "http://model.invalid/v1/messages")).toBe("407 000");
+  expect(await ask("-H", `authorization: Bearer ${word}`, `${without}/v1/messages`)).toBe("502 000");
   expect(await ask("--proxy", proxy.href, "https://registry.example.com")).toBe("000 403");
   expect(await ask("--proxy-anyauth", "--proxy", proxy.href, "https://registry.example.com")).toBe("000 403");
 });

@@ -7,7 +7,7 @@ import { limit, type Limited, type Limits } from "../lib/process/limits.ts";
 import { programFiles } from "../lib/process/program-files.ts";
 import { supervise, type Box } from "../lib/process/supervise.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-import { isBelow } from "./arguments.ts";
+import { isBelow, modelHost } from "./arguments.ts";
 import { findBwrap } from "./bwrap.ts";
 import { openDoor, type Door, type Route } from "./door.ts";
 import { findLandlock } from "./landlock.ts";
@@ -46,8 +46,8 @@ export type Run = {
 
 export type Entered = AsyncDisposable & {
   box: Box;
-  /** The door's Unix socket, as it is seen inside. */
-  socket: string;
+  /** Where the agent asks for the model: at an origin, through a Unix socket if there is one. */
+  model: { origin: string; socket: string | null };
   /** Variables that lead to the door, and the PATH on which the programs are found inside. */
   env: Record<string, string>;
   /** How memory and processes are limited. */
@@ -77,7 +77,7 @@ export type Kind = {
   wrap: (
     run: Run,
     place: Place,
-  ) => Promise<Pick<Entered, "box" | "socket" | "env" | "warnings"> & { proxy: string }>;
+  ) => Promise<Pick<Entered, "box" | "model" | "env" | "warnings"> & { proxy: string }>;
 };
 
 /** What each kind needs for one run. Paths are absolute and without links. */
@@ -174,13 +174,13 @@ const enter = async (kind: Kind, run: Run, reserved: readonly string[]): Promise
     door,
     limits,
   };
-  const { box, socket, env, warnings, proxy } = await kind.wrap(run, place);
+  const { box, model, env, warnings, proxy } = await kind.wrap(run, place);
   const path = [...programs.path, run.path].join(delimiter);
   const login = kind.sharesNetwork ? `run:${word}@` : "";
   const all = made.move();
   return {
     box,
-    socket,
+    model,
     env: { ...env, PATH: path, ...(openNetwork ? {} : proxied(`http://${login}${proxy}`)) },
     limits: limits.kind,
     warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
@@ -208,9 +208,6 @@ const placesOf = async (
   }
   return found;
 };
-
-/** The name of the model's host inside: requests to it go through the socket. */
-export const modelHost = "model.invalid";
 
 /** They take the place of the operator's own, which may hold a password. */
 const proxied = (proxy: string): Record<string, string> => {

@@ -47,8 +47,7 @@ const start = async (
   const ways = waysOut({ ...outside, own, word });
   const entered = await enter(sandbox, request, { settings, env, ways, word, onDenied: denials.add });
   if (entered instanceof Error) return { ok: false, outcome: unboxedOutcome(entered) };
-  const stands =
-    entered === null ? outside : { ...ways.inside, inside: { ...ways.env, ...insideOf(entered) } };
+  const stands = entered === null ? outside : { ...ways.inside, inside: insideOf(entered) };
   const { variables, refused } = agentEnvironment({ ...stands, env, start: request, root });
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
@@ -82,8 +81,9 @@ const start = async (
   };
 };
 
-const insideOf = ({ socket, env }: Entered): Record<string, string> => ({
-  ANTHROPIC_UNIX_SOCKET: socket,
+const insideOf = ({ model: { origin, socket }, env }: Entered): Record<string, string> => ({
+  ANTHROPIC_BASE_URL: origin,
+  ...(socket !== null && { ANTHROPIC_UNIX_SOCKET: socket }),
   ...env,
 });
 

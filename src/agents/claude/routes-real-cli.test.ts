@@ -41,41 +41,45 @@ const startService = async () => {
   return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 };
 
-test("a sandboxed agent reports telemetry and reaches the service's own MCP, while the receiver's token stays outside", async () => {
-  const model = await startFakeModel({ token: "canary-of-model" });
-  afterFile(() => model.close());
-  const { asked, origin } = await startService();
-  const directory = await temporaryDirectory();
-  const mcpConfigFile = `${directory}/mcp.json`;
-  const headers = { Authorization: "Bearer profile" };
-  await writeFile(
-    mcpConfigFile,
-    JSON.stringify({ mcpServers: { own: { type: "http", url: `${origin}/mcp`, headers } } }),
-  );
-  const { outcome, events } = await runFake('scenario: bash {"command": "env"}', {
-    directory,
-    sandbox: (await createSandbox("bwrap")).sandbox,
-    settings: {
-      agentCliBinary: fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url)),
-      modelBaseUrl: model.url,
-      modelAuthToken: "canary-of-model",
-      otelEnabled: true,
-    },
-    receiver: { endpoint: `${origin}/otlp`, token: "canary-of-receiver" },
-    origins: () => [origin],
-    launch: {
+test.each(["bwrap", "landlock"] as const)(
+  "%s: an agent reports telemetry and reaches the service's own MCP, while the receiver's token stays outside",
+  async (mode) => {
+    const model = await startFakeModel({ token: "canary-of-model" });
+    afterFile(() => model.close());
+    const { asked, origin } = await startService();
+    const directory = await temporaryDirectory();
+    const mcpConfigFile = `${directory}/mcp.json`;
+    const headers = { Authorization: "Bearer profile" };
+    await writeFile(
       mcpConfigFile,
-      bypassPermissions: true,
-      args: ["--model", "sonnet", "--dangerously-skip-permissions"],
-    },
-  });
-  expect(outcome).toMatchObject({ ok: true });
-  expect(JSON.stringify(events)).not.toContain("canary-of");
-  const at = (path: string) => asked.filter((each) => each.path === path);
-  for (const signal of ["traces", "metrics", "logs"]) {
-    expect(at(`/otlp/v1/${signal}`)).not.toEqual([]);
-    for (const each of at(`/otlp/v1/${signal}`)) expect(each.headers["x-api-key"]).toBe("canary-of-receiver");
-  }
-  const hello = at("/mcp").find(({ body }) => body.includes('"initialize"'));
-  expect(hello?.headers).toMatchObject({ authorization: "Bearer profile", host: new URL(origin).host });
-});
+      JSON.stringify({ mcpServers: { own: { type: "http", url: `${origin}/mcp`, headers } } }),
+    );
+    const { outcome, events } = await runFake('scenario: bash {"command": "env"}', {
+      directory,
+      sandbox: (await createSandbox(mode)).sandbox,
+      settings: {
+        agentCliBinary: fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url)),
+        modelBaseUrl: model.url,
+        modelAuthToken: "canary-of-model",
+        otelEnabled: true,
+      },
+      receiver: { endpoint: `${origin}/otlp`, token: "canary-of-receiver" },
+      origins: () => [origin],
+      launch: {
+        mcpConfigFile,
+        bypassPermissions: true,
+        args: ["--model", "sonnet", "--dangerously-skip-permissions"],
+      },
+    });
+    expect(outcome).toMatchObject({ ok: true });
+    expect(JSON.stringify(events)).not.toContain("canary-of");
+    const at = (path: string) => asked.filter((each) => each.path === path);
+    for (const signal of ["traces", "metrics", "logs"]) {
+      expect(at(`/otlp/v1/${signal}`)).not.toEqual([]);
+      for (const each of at(`/otlp/v1/${signal}`))
+        expect(each.headers["x-api-key"]).toBe("canary-of-receiver");
+    }
+    const hello = at("/mcp").find(({ body }) => body.includes('"initialize"'));
+    expect(hello?.headers).toMatchObject({ authorization: "Bearer profile", host: new URL(origin).host });
+  },
+);

@@ -73,14 +73,13 @@ test.each([
   [{}, "ANTHROPIC_AUTH_TOKEN"],
 ])("of %j only a word without meaning stands inside, as %s, and no address of the host", (secret, name) => {
   const settings = { ...secret, otelEnabled: true, modelBaseUrl: "http://127.0.0.1:9" };
-  const { inside, env } = ways(settings, { receiver });
+  const { inside } = ways(settings, { receiver });
   const start = { id: "job", attempt: 1, launch: fakeLaunch("/config") };
-  const { variables } = agentEnvironment({ ...inside, env: {}, start, root: false, inside: env });
+  const { variables } = agentEnvironment({ ...inside, env: {}, start, root: false, inside: {} });
   expect(JSON.stringify(variables)).not.toMatch(/canary|127\.0\.0\.1/);
   expect(Object.keys(variables).filter((key) => /TOKEN$|API_KEY$/.test(key))).toEqual([name]);
   expect(variables).toMatchObject({
     [name]: "the-word",
-    ANTHROPIC_BASE_URL: "http://model.invalid",
     OTEL_EXPORTER_OTLP_ENDPOINT: "http://service.invalid/otlp",
   });
 });

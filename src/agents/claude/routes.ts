@@ -1,6 +1,5 @@
 import type { AllowedHost } from "../../lib/allowed-hosts.ts";
 import type { Route } from "../../sandbox/door.ts";
-import { modelHost } from "../../sandbox/sandbox.ts";
 import type { TelemetryReceiver } from "./claude.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
@@ -21,7 +20,6 @@ export type WaysOut = {
   hosts: AllowedHost[];
   /** The same as given, with the addresses and credentials that stand inside. */
   inside: Pick<Given, "settings" | "receiver">;
-  env: Record<string, string>;
 };
 
 /** The ways to the model, to whoever takes telemetry and to the service's own MCP, with what must stay outside. */
@@ -40,11 +38,11 @@ export const waysOut = (given: Given): WaysOut => {
       settings: {
         ...settings,
         ...standIns(settings, word),
+        modelBaseUrl: null,
         ...(isByRoute && settings.otelEndpoint !== null && { otelEndpoint: telemetryInside }),
       },
       receiver: receiver && { endpoint: telemetryInside, token: word },
     },
-    env: { ANTHROPIC_BASE_URL: `http://${modelHost}` },
   };
 };
 

@@ -14,10 +14,10 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-const { sandbox } = await createSandbox("bwrap");
+const modes = ["bwrap", "landlock"] as const;
 const agentCliBinary = fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url));
 
-const run = async (prompt: string, options: Partial<FakeRunOptions> = {}) => {
+const run = async (mode: (typeof modes)[number], prompt: string, options: Partial<FakeRunOptions> = {}) => {
   const directory = options.directory ?? (await temporaryDirectory());
   const settings = {
     agentCliBinary,
@@ -30,7 +30,7 @@ const run = async (prompt: string, options: Partial<FakeRunOptions> = {}) => {
     ...options,
     directory,
     settings,
-    sandbox,
+    sandbox: (await createSandbox(mode)).sandbox,
     launch: { ...launch, ...options.launch },
   });
   expectTidy(done);
@@ -49,11 +49,14 @@ const repository = async (): Promise<string> => {
   return directory;
 };
 
-test("does a small piece of work, with a commit, while the key stays outside", async () => {
-  const directory = await repository();
-  const { outcome } = await run("Describe the layout", { directory });
-  expect(outcome).toMatchObject({ ok: true, error: null, exitCode: 0 });
-  expect(execFileSync("git", ["-C", directory, "log", "-1", "--format=%s"], { encoding: "utf8" })).toContain(
-    "docs:",
-  );
-});
+test.each(modes)(
+  "%s: does a small piece of work, with a commit, while the key stays outside",
+  async (mode) => {
+    const directory = await repository();
+    const { outcome } = await run(mode, "Describe the layout", { directory });
+    expect(outcome).toMatchObject({ ok: true, error: null, exitCode: 0 });
+    expect(
+      execFileSync("git", ["-C", directory, "log", "-1", "--format=%s"], { encoding: "utf8" }),
+    ).toContain("docs:");
+  },
+);

@@ -26,46 +26,49 @@ const [load, and, ifEqual, ifAtLeast, answer] = [0x20, 0x54, 0x15, 0x35, 0x06];
 const allowed: Instruction = [answer, 0, 0, 0x7fff0000];
 const refused: Instruction = [answer, 0, 0, 0x00050001];
 
-/** Follows a call of socket. Its arguments are at 16, 24 and 32: family, type, protocol. */
-const judgeSocket: readonly Instruction[] = [
-  [load, 0, 0, 16],
-  // Unix, netlink: allowed.
-  [ifEqual, 9, 0, 1],
-  [ifEqual, 8, 0, 16],
-  // IPv4, IPv6: streams only, and not of MPTCP or SCTP, which Landlock does not see.
-  [ifEqual, 1, 0, 2],
-  [ifEqual, 0, 7, 10],
-  [load, 0, 0, 24],
-  [and, 0, 0, 0xf],
-  [ifEqual, 0, 4, 1],
-  [load, 0, 0, 32],
-  [ifEqual, 1, 0, 0],
-  [ifEqual, 0, 1, 6],
-  allowed,
-  refused,
-];
+/** What follows a call of socket. Its arguments are at 16, 24 and 32: family, type, protocol. */
+const judges = {
+  /** Not Unix. */
+  internet: [[load, 0, 0, 16], [ifEqual, 1, 0, 1], allowed, refused],
+  tcp: [
+    [load, 0, 0, 16],
+    // Netlink: allowed. IPv4, IPv6: streams only, and not of MPTCP or SCTP, which Landlock does not see.
+    [ifEqual, 8, 0, 16],
+    [ifEqual, 1, 0, 2],
+    [ifEqual, 0, 7, 10],
+    [load, 0, 0, 24],
+    [and, 0, 0, 0xf],
+    [ifEqual, 0, 4, 1],
+    [load, 0, 0, 32],
+    [ifEqual, 1, 0, 0],
+    [ifEqual, 0, 1, 6],
+    allowed,
+    refused,
+  ],
+} satisfies Record<string, Instruction[]>;
 
 /**
  * A seccomp filter (`struct sock_filter[]`). It refuses the kernel's keyrings with EPERM: a session keyring is inherited, and
- * the service's may hold keys. `onlyTcp`: and all sockets but Unix, netlink and TCP ones. Calls of an architecture that is
- * not in the list are refused as a whole.
+ * the service's may hold keys. `sockets`: which ones it leaves; pairs it always does. Calls of an architecture that is not in
+ * the list are refused as a whole.
  */
-export const systemCallFilter = ({ onlyTcp }: { onlyTcp: boolean }): Buffer => {
+export const systemCallFilter = ({ sockets }: { sockets: "all" | keyof typeof judges }): Buffer => {
   const program: Instruction[] = [];
   for (const { id, keys, socket, more } of architectures) {
-    const never = onlyTcp ? [...keys, ...more] : keys;
-    const sockets: Instruction[] = onlyTcp
-      ? [[ifEqual, 1, 0, socket], allowed, ...judgeSocket]
-      : [allowed, refused];
+    const isAny = sockets === "all";
+    const never = isAny ? keys : [...keys, ...more];
+    const rest: Instruction[] = isAny
+      ? [allowed, refused]
+      : [[ifEqual, 1, 0, socket], allowed, ...judges[sockets]];
     const tests = [[ifAtLeast, x32], ...never.map((call) => [ifEqual, call])] as [number, number][];
     // The refusal is the last of the block.
     const jumps = tests.map(([code, value], at): Instruction => [
       code,
-      tests.length + sockets.length - at - 2,
+      tests.length + rest.length - at - 2,
       0,
       value,
     ]);
-    const block: Instruction[] = [[load, 0, 0, 0], ...jumps, ...sockets];
+    const block: Instruction[] = [[load, 0, 0, 0], ...jumps, ...rest];
     program.push([load, 0, 0, 4], [ifEqual, 0, block.length, id], ...block);
   }
   program.push(refused);

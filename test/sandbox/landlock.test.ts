@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { attacks } from "./attacks.ts";
+import { play, stagedByRoot, users, whoIs } from "./stage.ts";
+
+/** What Landlock does not stop. SECURITY.md says so. */
+const gaps = {
+  always: [
+    "list another job's directory",
+    "read the arguments of a process",
+    "read shared memory",
+    "make a user namespace",
+    "read a device that lies in the worktree",
+  ],
+  /** Besides, with the host's network. */
+  withNetwork: [
+    "connect to a TCP port",
+    "connect to a TCP port through the proxy",
+    "exchange datagrams",
+    "resolve a name",
+  ],
+  /** Of these, where a container's filter stands around the service. */
+  notInContainer: ["make a user namespace"],
+};
+
+test.each(
+  users.flatMap((user) => [
+    { user, title: whoIs(user), hasOpenNetwork: false, inContainer: false },
+    { user, title: `${whoIs(user)} in a container`, hasOpenNetwork: false, inContainer: true },
+    { user, title: `${whoIs(user)} with the host's network`, hasOpenNetwork: true, inContainer: false },
+  ]),
+)("under Landlock $title can do what is named here, and nothing else", async ({ title: _title, ...who }) => {
+  const scene = await play({ ...who, sandbox: "landlock" });
+  const expected = [...gaps.always, ...(who.hasOpenNetwork ? gaps.withNetwork : [])].filter(
+    (name) => !who.inContainer || !gaps.notInContainer.includes(name),
+  );
+  const attacker = { isRoot: who.user === "root", stagedByRoot };
+  const open = attacks.filter(({ name, isOpen }) => expected.includes(name) && isOpen?.(attacker));
+  expect(scene).toEqual({ mode: "landlock", succeeded: open.map(({ name }) => name) });
+});
