@@ -87,7 +87,10 @@ export const findGroups = async (text: string, root: string): Promise<Groups | n
 const delegated = async (found: string): Promise<string | null> => {
   const directory = basename(found) === leaf ? dirname(found) : found;
   try {
-    await mkdir(join(directory, leaf), { recursive: true });
+    const controllers = (await readFile(join(directory, "cgroup.controllers"), "utf8")).trim().split(" ");
+    if (!controllers.includes("memory") || !controllers.includes("pids")) return null;
+    // It may be there from before.
+    await mkdir(join(directory, leaf)).catch(() => undefined);
     await writeFile(join(directory, leaf, "cgroup.procs"), String(process.pid));
     try {
       await writeFile(join(directory, "cgroup.subtree_control"), "+memory +pids");
