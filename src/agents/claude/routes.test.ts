@@ -7,7 +7,13 @@ import type { ClaudeSettings } from "./settings.ts";
 const receiver = { endpoint: "http://127.0.0.1:8080/otlp", token: "canary-of-receiver" };
 
 const ways = (settings: Partial<ClaudeSettings>, given: Partial<Parameters<typeof waysOut>[0]> = {}) =>
-  waysOut({ settings: { ...fakeSettings("/home"), ...settings }, receiver: null, own: null, ...given });
+  waysOut({
+    settings: { ...fakeSettings("/home"), ...settings },
+    receiver: null,
+    own: null,
+    login: null,
+    ...given,
+  });
 
 /** As the door reads a path: where it leads, and the headers that it gets there. */
 const lead = ({ routes }: ReturnType<typeof waysOut>, path: string) => {
@@ -98,4 +104,14 @@ test("in an MCP configuration the service's own address becomes the one inside, 
     },
   });
   expect(ownMcpInside(text, ["https://svc.example.com"])).toBeNull();
+});
+
+test("with the CLI's own login alone nothing is put in: it goes to its provider by itself, and the user is told", () => {
+  const { routes, hosts, env, inside, warnings } = ways({}, { login: "/home/.claude" });
+  expect({ routes, env }).toEqual({ routes: [], env: {} });
+  expect(hosts).toContainEqual({ name: "api.anthropic.com", port: null, local: false });
+  expect(inside.settings.modelAuthToken).toBeNull();
+  expect(warnings.join()).toMatch(
+    /can read the agent CLI's login in \/home\/\.claude: set AGENT_CLI_OAUTH_TOKEN/,
+  );
 });
