@@ -52,9 +52,8 @@ export const runTurn = async function* (
     if (!hadPrompt(warm)) void deps.agent.noteSession(warm.process.sessionId);
     const answers = earlierAnswers(place, record);
     // While the turn runs, so that it can be resumed whatever happens.
-    const begun =
-      key === null ? null : put(deps, { key, warm, record, answers, denied: record?.denied ?? 0 });
-    const ran: Ran = { outcome: null, hasBegun: false, spoke: false, denied: record?.denied ?? 0 };
+    const begun = key === null ? null : put(deps, { key, warm, record, answers, denied: 0 });
+    const ran: Ran = { outcome: null, hasBegun: false, spoke: false, denied: 0 };
     for await (const event of warm.process.turn(askedOf(turn, place, deadline)))
       if (watch(ran, event, deps)) yield event;
     const outcome = outcomeIn(ran);
@@ -199,7 +198,7 @@ const put = async (
       session_id: process.sessionId,
       cwd,
       answers: answers.slice(-maxAnswers),
-      denied,
+      denied: (record?.denied ?? 0) + denied,
       created_at: isSame ? record.created_at : at,
       updated_at: at,
     })

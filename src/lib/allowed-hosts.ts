@@ -11,7 +11,7 @@ export type AllowedHost = {
 };
 
 /** What stands for several hosts in an allow-list. */
-export const presets: Readonly<Record<string, readonly string[]>> = {
+const presets: Readonly<Record<string, readonly string[]>> = {
   npm: ["registry.npmjs.org", "registry.yarnpkg.com"],
   pypi: ["pypi.org", "files.pythonhosted.org"],
   debian: ["deb.debian.org", "security.debian.org"],

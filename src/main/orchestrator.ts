@@ -1,7 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { createClaudeAgent, type TelemetryReceiver } from "../agents/claude/claude.ts";
+import { createClaudeAgent } from "../agents/claude/claude.ts";
+import type { TelemetryReceiver } from "../agents/claude/routes.ts";
 import type { ObserveTurn } from "../chat/engine.ts";
 import { modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
@@ -37,7 +38,7 @@ import { withCosts } from "./costs.ts";
 import { openDoors, publicAddress } from "./doors.ts";
 import { finish } from "./drain.ts";
 import { createHandlers, createTaskCheck } from "./handlers.ts";
-import { instanceMark, lockDirectories, stateDirectory } from "./instance-lock.ts";
+import { instanceMark, lockDirectories, onLoopback, stateDirectory } from "./instance-lock.ts";
 import { createReadiness } from "./readiness.ts";
 import { startRetention } from "./retention.ts";
 import { openSources } from "./sources.ts";
@@ -139,14 +140,22 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     await budgets.require(asked);
   };
 
-  /** The one thing that is known late: the address of this service, once it listens. */
+  /** What is known late: the address of this service, once it listens. */
   let receiver: TelemetryReceiver | null = null;
+  let origins: string[] = [];
   const { sandbox, warning: sandboxWarning } = await createSandbox(
     settings.agentSandbox,
     boundaryOf(settings, homedir()).reserved,
   );
   if (sandboxWarning !== null) log.warn(sandboxWarning);
-  const claude = createClaudeAgent({ settings, env, redact, sandbox, receiver: () => receiver });
+  const claude = createClaudeAgent({
+    settings,
+    env,
+    redact,
+    sandbox,
+    receiver: () => receiver,
+    origins: () => origins,
+  });
   const agent = withCosts(claude, { telemetry, log });
   const runner = createRunner({
     ...context,
@@ -265,6 +274,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   starting.defer(() => doors.close(5000));
   if (doors.otlpUrl !== null) receiver = { endpoint: doors.otlpUrl, token: telemetryToken };
   const { url, answer } = doors;
+  origins = [url === null ? null : onLoopback(url), settings.address].flatMap((each) =>
+    each === null ? [] : [new URL(each).origin],
+  );
   lock.publish(url);
 
   const wasOwn = ({ podName, epoch }: UnsettledRun): boolean =>

@@ -1,54 +1,34 @@
-import { randomUUID } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
-import { noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
-import type { Agent, AgentLaunch, AgentProcess, AgentStart, StartedAgent } from "../agent.ts";
+import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
 import { createDenials } from "./denials.ts";
 import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
+import { openPlace, type Surroundings } from "./place.ts";
 import { createProcess } from "./process.ts";
-import { ownMcpInside, waysOut, type WaysOut } from "./routes.ts";
+import type { TelemetryReceiver } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
-type Options = {
-  settings: ClaudeSettings;
-  /** The service's own environment, of which the agent gets an allow-list. */
-  env: NodeJS.ProcessEnv;
+type Options = Surroundings & {
   /** Masks secrets in all that the agent says: events, output and errors. */
   redact: Redactor;
-  /** The service's own receiver of telemetry; null or absent: there is none. */
-  receiver?: () => TelemetryReceiver | null;
-  /** Origins at which the service itself is reached, the nearest first; absent: it is not yet known. */
-  origins?: () => readonly string[];
-  sandbox?: Sandbox;
 };
-
-export type TelemetryReceiver = { endpoint: string; token: string };
 
 /** The agent adapter for Claude Code, or a program with the same protocol. */
 export const createClaudeAgent = (options: Options): Agent => ({
   start: (request) => start(request, options),
 });
 
-const start = async (
-  request: AgentStart,
-  { settings, env, redact, receiver, origins, sandbox = noSandbox }: Options,
-): Promise<StartedAgent> => {
+const start = async (request: AgentStart, options: Options): Promise<StartedAgent> => {
+  const { settings, env, redact } = options;
   const { id, cwd, launch, session } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
-  const own = sandbox.mode === "off" ? null : await ownMcp(launch, origins?.() ?? []);
-  const outside = { settings, receiver: receiver?.() ?? null };
-  const word = randomUUID();
-  const ways = waysOut({ ...outside, own, word });
-  const entered = await enter(sandbox, request, { settings, env, ways, word, onDenied: denials.add });
-  if (entered instanceof Error) return { ok: false, outcome: unboxedOutcome(entered) };
-  const stands = entered === null ? outside : { ...ways.inside, inside: insideOf(entered) };
-  const { variables, refused } = agentEnvironment({ ...stands, env, start: request, root });
+  const place = await openPlace(request, options, denials.add).catch(asError);
+  if (place instanceof Error) return { ok: false, outcome: unboxedOutcome(place) };
+  const { variables, refused } = agentEnvironment({ ...place.given, env, start: request, root });
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
     command: settings.agentCliBinary,
@@ -56,102 +36,19 @@ const start = async (
     cwd,
     env: variables,
     marker: jobMarker(id, env[instanceVariable]),
-    box: entered?.box ?? null,
+    box: place.box,
   });
-  if (!spawned.ok) await entered?.[Symbol.asyncDispose]();
+  if (!spawned.ok) await place.close();
   if (!spawned.ok) return { ok: false, outcome: unstartedOutcome(spawned) };
-  void spawned.process.ended.then(() => entered?.[Symbol.asyncDispose]());
   const agent = spawned.process;
-  const warnings = [...(entered?.warnings ?? []), ...refused.map(refusal)];
-  const facts = factsOf(sandbox.mode, entered, launch.allowed);
-  return {
-    ok: true,
-    process: createProcess({
-      id,
-      session,
-      launch,
-      settings,
-      agent,
-      redact,
-      warnings,
-      appended,
-      denials,
-      sandbox: facts,
-    }),
-  };
+  void agent.ended.then(place.close);
+  const { sandbox } = place;
+  const warnings = [...place.warnings, ...refused.map(refusal)];
+  const made = { id, session, launch, settings, agent, redact, warnings, appended, denials, sandbox };
+  return { ok: true, process: createProcess(made) };
 };
 
-const insideOf = ({ model: { origin, socket }, env }: Entered): Record<string, string> => ({
-  ANTHROPIC_BASE_URL: origin,
-  ...(socket !== null && { ANTHROPIC_UNIX_SOCKET: socket }),
-  ...env,
-});
-
-/** Lets the run's MCP configuration name the service as it is called inside. Resolves to where it is; null: it is not named. */
-const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]): Promise<string | null> => {
-  if (mcpConfigFile === null) return null;
-  const inside = ownMcpInside(await readFile(mcpConfigFile, "utf8"), origins);
-  if (inside !== null) await writeFile(mcpConfigFile, inside);
-  return inside === null ? null : (origins[0] ?? null);
-};
-
-type Outside = Pick<Options, "settings" | "env"> & Pick<Run, "onDenied"> & { ways: WaysOut; word: string };
-
-const enter = async (
-  sandbox: Sandbox,
-  request: AgentStart,
-  outside: Outside,
-): Promise<Entered | Error | null> => {
-  if (sandbox.mode === "off") return null;
-  try {
-    return await sandbox.enter({ ...(await runOf(request, outside)), onDenied: outside.onDenied });
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
-};
-
-const factsOf = (
-  mode: Sandbox["mode"],
-  entered: Entered | null,
-  { openNetwork, hosts }: AgentLaunch["allowed"],
-): AgentProcess["sandbox"] => {
-  if (entered === null) return { mode: "off", network: "open", limits: "none" };
-  const network = openNetwork ? "open" : hosts.length > 0 ? "hosts" : "model";
-  return { mode, network, limits: entered.limits };
-};
-
-/** What a sandboxed process may see. */
-const runOf = async (
-  request: AgentStart,
-  { settings, env, ways, word }: Outside,
-): Promise<Omit<Run, "onDenied">> => {
-  const { cwd, launch, session, borrows = [] } = request;
-  const project = projectName(cwd);
-  const transcripts = join(launch.configDir, "projects", project);
-  const { resumeFrom } = session;
-  const elsewhere = resumeFrom === null || basename(dirname(resumeFrom)) === project ? [] : [resumeFrom];
-  await mkdir(transcripts, { recursive: true, mode: 0o700 });
-  return {
-    command: settings.agentCliBinary,
-    path: env["PATH"] ?? "",
-    home: settings.agentHome,
-    cwd,
-    writable: [launch.configDir, transcripts],
-    readable: [...borrows, ...elsewhere],
-    routes: ways.routes,
-    word,
-    allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
-  };
-};
-
-/** As the CLI names the directory of a project's transcripts. @throws Error when it would shorten the name */
-const projectName = (cwd: string): string => {
-  const name = cwd.replaceAll(/[^a-zA-Z0-9]/g, "-");
-  if (name.length <= 200) return name;
-  throw new Error(
-    `the path of the working directory, ${cwd}, has more than 200 characters: shorten its root`,
-  );
-};
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 
 const refusal = (name: string): string =>
   `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { variables } from "../../config/variables.ts";
 import { fakeLaunch, fakeSettings } from "../../../test/fake-agent/run.ts";
-import { agentEnvironment, type TelemetryReceiver } from "./claude.ts";
+import { agentEnvironment } from "./claude.ts";
+import type { TelemetryReceiver } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 const build = (

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { fakeLaunch, fakeSettings } from "../../../test/fake-agent/run.ts";
 import { agentEnvironment } from "./claude.ts";
-import { ownMcpInside, waysOut } from "./routes.ts";
+import { modelVariables, ownMcpInside, waysOut } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
 const receiver = { endpoint: "http://127.0.0.1:8080/otlp", token: "canary-of-receiver" };
@@ -11,6 +11,7 @@ const ways = (settings: Partial<ClaudeSettings>, given: Partial<Parameters<typeo
     settings: { ...fakeSettings("/home"), ...settings },
     receiver: null,
     own: null,
+    login: null,
     word: "the-word",
     ...given,
   });
@@ -74,12 +75,15 @@ test.each([
 ])("of %j only a word without meaning stands inside, as %s, and no address of the host", (secret, name) => {
   const settings = { ...secret, otelEnabled: true, modelBaseUrl: "http://127.0.0.1:9" };
   const { inside } = ways(settings, { receiver });
+  const model = modelVariables({ origin: "http://model.invalid", socket: "/run/door.sock" });
   const start = { id: "job", attempt: 1, launch: fakeLaunch("/config") };
-  const { variables } = agentEnvironment({ ...inside, env: {}, start, root: false, inside: {} });
+  const { variables } = agentEnvironment({ ...inside, env: {}, start, root: false, inside: model });
   expect(JSON.stringify(variables)).not.toMatch(/canary|127\.0\.0\.1/);
   expect(Object.keys(variables).filter((key) => /TOKEN$|API_KEY$/.test(key))).toEqual([name]);
   expect(variables).toMatchObject({
     [name]: "the-word",
+    ANTHROPIC_UNIX_SOCKET: "/run/door.sock",
+    ANTHROPIC_BASE_URL: "http://model.invalid",
     OTEL_EXPORTER_OTLP_ENDPOINT: "http://service.invalid/otlp",
   });
 });
@@ -102,4 +106,14 @@ test("in an MCP configuration the service's own address becomes the one inside, 
     },
   });
   expect(ownMcpInside(text, ["https://svc.example.com"])).toBeNull();
+});
+
+test("with the CLI's own login alone nothing is put in: it goes to its provider by itself, and the user is told", () => {
+  const { routes, hosts, inside, warnings } = ways({}, { login: "/home/.claude" });
+  expect(routes).toEqual([]);
+  expect(hosts).toContainEqual({ name: "api.anthropic.com", port: null, local: false });
+  expect(inside.settings.modelAuthToken).toBeNull();
+  expect(warnings.join()).toMatch(
+    /can read the agent CLI's login in \/home\/\.claude: set AGENT_CLI_OAUTH_TOKEN/,
+  );
 });

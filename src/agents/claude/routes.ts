@@ -1,7 +1,9 @@
-import type { AllowedHost } from "../../lib/allowed-hosts.ts";
+import { parseHosts, type AllowedHost } from "../../lib/allowed-hosts.ts";
 import type { Route } from "../../sandbox/door.ts";
-import type { TelemetryReceiver } from "./claude.ts";
+import type { Entered } from "../../sandbox/sandbox.ts";
 import type { ClaudeSettings } from "./settings.ts";
+
+export type TelemetryReceiver = { endpoint: string; token: string };
 
 type Given = {
   settings: ClaudeSettings;
@@ -9,6 +11,8 @@ type Given = {
   receiver: TelemetryReceiver | null;
   /** Origin of the service's own address, if the run's MCP configuration names it; null: it does not. */
   own: string | null;
+  /** Directory of the CLI's own login, if it is the only credential; null: it is not. */
+  login: string | null;
   /** Stands inside for each credential. */
   word: string;
 };
@@ -20,31 +24,66 @@ export type WaysOut = {
   hosts: AllowedHost[];
   /** The same as given, with the addresses and credentials that stand inside. */
   inside: Pick<Given, "settings" | "receiver">;
+  login: string | null;
+  warnings: string[];
 };
 
 /** The ways to the model, to whoever takes telemetry and to the service's own MCP, with what must stay outside. */
 export const waysOut = (given: Given): WaysOut => {
-  const { settings, receiver, own, word } = given;
+  const { settings, receiver, own, login, word } = given;
   const telemetry = settings.otelEnabled ? telemetryWay(settings, receiver) : null;
   const isByRoute = telemetry !== null && "target" in telemetry;
+  const model = login === null ? modelWay(settings, word) : loginWay(login);
   return {
+    ...model,
     routes: [
-      modelRoute(settings),
+      ...model.routes,
       ...(isByRoute ? [telemetry] : []),
       ...(own === null ? [] : [{ paths: /^\/(?:mcp|sse|messages)$/, target: new URL(own), headers: null }]),
     ],
-    hosts: telemetry === null || isByRoute ? [] : [telemetry],
+    hosts: [...model.hosts, ...(telemetry === null || isByRoute ? [] : [telemetry])],
     inside: {
       settings: {
         ...settings,
-        ...standIns(settings, word),
-        modelBaseUrl: null,
+        ...model.settings,
         ...(isByRoute && settings.otelEndpoint !== null && { otelEndpoint: telemetryInside }),
       },
       receiver: receiver && { endpoint: telemetryInside, token: word },
     },
   };
 };
+
+type ModelWay = Pick<WaysOut, "routes" | "hosts" | "login" | "warnings"> & {
+  settings: Partial<ClaudeSettings>;
+};
+
+const modelWay = (settings: ClaudeSettings, word: string): ModelWay => ({
+  routes: [modelRoute(settings)],
+  hosts: [],
+  settings: standIns(settings, word),
+  login: null,
+  warnings: [],
+});
+
+/** How the CLI is told where the model is. */
+export const modelVariables = ({ origin, socket }: Entered["model"]): Record<string, string> => ({
+  ANTHROPIC_BASE_URL: origin,
+  ...(socket !== null && { ANTHROPIC_UNIX_SOCKET: socket }),
+});
+
+/** A login is good for the provider's own address only, and the CLI must be able to renew it. */
+const loginWay = (login: string): ModelWay => ({
+  routes: [],
+  hosts: parseHosts(loginHosts),
+  settings: {},
+  login,
+  warnings: [
+    `The agent can read the agent CLI's login in ${login}: set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), and the credential stays outside`,
+  ],
+});
+
+/** The model, and where the CLI renews its login. */
+const loginHosts = ["api.anthropic.com", "platform.claude.com", "console.anthropic.com"];
 
 /** A name that no host can have. The door takes it for the service. */
 const serviceInside = "http://service.invalid";

@@ -1,0 +1,117 @@
+import { randomUUID } from "node:crypto";
+import { access, mkdir, readFile, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { loginDirectory } from "../../config/model-credential.ts";
+import type { Box } from "../../lib/process/supervise.ts";
+import { noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
+import type { AgentLaunch, AgentProcess, AgentStart } from "../agent.ts";
+import { modelVariables, ownMcpInside, waysOut, type TelemetryReceiver, type WaysOut } from "./routes.ts";
+import type { ClaudeSettings } from "./settings.ts";
+
+/** What is around all agents. */
+export type Surroundings = {
+  settings: ClaudeSettings;
+  /** The service's own environment, of which the agent gets an allow-list. */
+  env: NodeJS.ProcessEnv;
+  /** The service's own receiver of telemetry; null or absent: there is none. */
+  receiver?: () => TelemetryReceiver | null;
+  /** Origins at which the service itself is reached, the nearest first; absent: it is not yet known. */
+  origins?: () => readonly string[];
+  /** Absent: none. */
+  sandbox?: Sandbox;
+};
+
+/** Where a process runs. */
+type Place = {
+  box: Box | null;
+  sandbox: AgentProcess["sandbox"];
+  warnings: readonly string[];
+  /** What its environment is made of. */
+  given: Pick<WaysOut["inside"], "settings" | "receiver"> & { inside?: Record<string, string> };
+  close: () => Promise<void>;
+};
+
+/** Readies the sandbox of a process, if there is one. @throws Error with a sentence when it cannot be made */
+export const openPlace = async (
+  request: AgentStart,
+  { settings, env, receiver, origins, sandbox = noSandbox }: Surroundings,
+  onDenied: Run["onDenied"],
+): Promise<Place> => {
+  const outside = { settings, receiver: receiver?.() ?? null };
+  const facts = { mode: sandbox.mode, network: "open", limits: "none" } as const;
+  const open = { box: null, sandbox: facts, warnings: [], given: outside, close: async () => undefined };
+  if (sandbox.mode === "off") return open;
+  const own = await ownMcp(request.launch, origins?.() ?? []);
+  const word = randomUUID();
+  const ways = waysOut({ ...outside, own, login: await loginOf(settings), word });
+  const entered = await sandbox.enter({ ...(await runOf(request, { settings, env, ways })), word, onDenied });
+  return entered === null ? open : inside(request.launch, { mode: sandbox.mode, ways, entered });
+};
+
+const inside = (
+  { allowed }: AgentLaunch,
+  { mode, ways, entered }: { mode: Sandbox["mode"]; ways: WaysOut; entered: Entered },
+): Place => ({
+  box: entered.box,
+  sandbox: {
+    mode,
+    network: allowed.openNetwork ? "open" : allowed.hosts.length > 0 ? "hosts" : "model",
+    limits: entered.limits,
+  },
+  warnings: [...ways.warnings, ...entered.warnings],
+  given: {
+    ...ways.inside,
+    inside: { ...(ways.login === null && modelVariables(entered.model)), ...entered.env },
+  },
+  close: async () => await entered[Symbol.asyncDispose](),
+});
+
+/** Lets the run's MCP configuration name the service as it is called inside. Resolves to where it is; null: it is not named. */
+const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]): Promise<string | null> => {
+  if (mcpConfigFile === null) return null;
+  const changed = ownMcpInside(await readFile(mcpConfigFile, "utf8"), origins);
+  if (changed !== null) await writeFile(mcpConfigFile, changed);
+  return changed === null ? null : (origins[0] ?? null);
+};
+
+/** Directory of the CLI's own login, which it must be able to renew; null: another credential is used, or none is there. */
+const loginOf = async (settings: ClaudeSettings): Promise<string | null> => {
+  const { agentOauthToken, modelAuthToken, modelApiKey } = settings;
+  if ([agentOauthToken, modelAuthToken, modelApiKey].some((credential) => credential !== null)) return null;
+  const directory = loginDirectory(settings);
+  return await access(join(directory, ".credentials.json")).then(
+    () => directory,
+    () => null,
+  );
+};
+
+/** What a sandboxed process may see. */
+const runOf = async (
+  { cwd, launch, session, borrows = [] }: AgentStart,
+  { settings, env, ways }: Pick<Surroundings, "settings" | "env"> & { ways: WaysOut },
+): Promise<Omit<Run, "word" | "onDenied">> => {
+  const project = projectName(cwd);
+  const transcripts = join(launch.configDir, "projects", project);
+  const { resumeFrom } = session;
+  const elsewhere = resumeFrom === null || basename(dirname(resumeFrom)) === project ? [] : [resumeFrom];
+  await mkdir(transcripts, { recursive: true, mode: 0o700 });
+  return {
+    command: settings.agentCliBinary,
+    path: env["PATH"] ?? "",
+    home: settings.agentHome,
+    cwd,
+    writable: [launch.configDir, transcripts, ...(ways.login === null ? [] : [ways.login])],
+    readable: [...borrows, ...elsewhere],
+    routes: ways.routes,
+    allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
+  };
+};
+
+/** As the CLI names the directory of a project's transcripts. @throws Error when it would shorten the name */
+const projectName = (cwd: string): string => {
+  const name = cwd.replaceAll(/[^a-zA-Z0-9]/g, "-");
+  if (name.length <= 200) return name;
+  throw new Error(
+    `the path of the working directory, ${cwd}, has more than 200 characters: shorten its root`,
+  );
+};
