@@ -36,7 +36,7 @@ const inEachMode = (
     );
   });
 
-const startRounds = 10;
+const startRounds = 40;
 
 /** From the submission to the start of the agent's program, which notes it. */
 const coldStart = async (): Promise<Figure> =>
@@ -73,7 +73,7 @@ const coldStart = async (): Promise<Figure> =>
     return figure as Figure;
   });
 
-const chatRounds = 4;
+const chatRounds = 16;
 const deltas = 2000;
 
 /** The real CLI and a scripted model, so that what the model says comes through the door. */
