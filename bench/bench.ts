@@ -14,6 +14,7 @@ import { memory } from "./memory.ts";
 import { otlp } from "./otlp.ts";
 import { page } from "./page.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
+import { sandbox } from "./sandbox.ts";
 import { scale } from "./scale.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
 import { printFigures, type Figure } from "./statistics.ts";
@@ -25,6 +26,7 @@ import { submissions } from "./submissions.ts";
 /** Every figure with its baseline in the same run. `npm run bench -- NAME…` runs only those. */
 const benchmarks: Record<string, () => Promise<Figure[]>> = {
   spawn: spawnOverhead,
+  sandbox,
   submissions,
   many: manyJobs,
   events: eventLatency,

@@ -14,7 +14,7 @@ const rounds = 16;
 const warmUps = 2;
 const nextTurns = 2;
 
-const claude = join(import.meta.dirname, "..", "node_modules", ".bin", "claude");
+export const claude = join(import.meta.dirname, "..", "node_modules", ".bin", "claude");
 
 /**
  * From the request to the first piece of the answer, with the real CLI and an offline model; against the time from the
@@ -100,7 +100,7 @@ const shown = (times: readonly number[]): string =>
 const prompt = 'scenario: text {"text": "This is what the model has to say to that."}';
 
 /** ms */
-const chatTime = async ({ url }: Service, conversation: string): Promise<number> => {
+export const chatTime = async ({ url }: Service, conversation: string): Promise<number> => {
   let first: number | undefined;
   const begun = performance.now();
   await readAnswer({
@@ -167,7 +167,7 @@ const ticksOf = async (pid: number): Promise<number> => {
 };
 
 /** The scripted model in a process of its own. */
-const withModel = async <Value>(use: (url: string) => Promise<Value>): Promise<Value> => {
+export const withModel = async <Value>(use: (url: string) => Promise<Value>): Promise<Value> => {
   const program = join(import.meta.dirname, "..", "test", "fake-model", "main.ts");
   const child: ChildProcess = spawn(process.execPath, [program], { stdio: ["ignore", "pipe", "inherit"] });
   try {

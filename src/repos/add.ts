@@ -7,6 +7,7 @@ import { checkoutWarnings, leaveOutEscapingLinks, specialEntries } from "./check
 import {
   type Refs,
   branchRef,
+  bringObjects,
   emptyTree,
   hasDirectory,
   indexHiding,
@@ -61,12 +62,13 @@ export const addWorktree = async (context: GitContext, request: AddWorktree): Pr
 const renew = async (context: GitContext, existing: OwnerFile): Promise<void> => {
   const { worktree, instance } = existing;
   const { ownDir, gitDir, baseSha: tip } = worktree;
-  const { agent } = await openWorktree(context, worktree);
-  if ((await lstat(gitDir).catch(() => null))?.isDirectory() === true)
-    await writeClone(context, existing, { agent });
-  else {
+  if ((await lstat(gitDir).catch(() => null))?.isDirectory() === true) {
+    const { agent } = await openWorktree(context, worktree);
+    await writeClone(context, worktree, { agent });
+  } else {
+    await openWorktree(context, worktree, { filesOnly: true });
     await runGit(context, worktree, ["read-tree", "-i", "--reset", tip ?? emptyTree]);
-    await writeClone(context, existing, { agent: null, tip, index: join(ownDir, "index") });
+    await writeClone(context, worktree, { agent: null, tip, index: join(ownDir, "index") });
   }
   if (instance !== context.settings.podName) await writeOwner(context, existing);
 };
@@ -112,10 +114,10 @@ const make = async (
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
   await openWorktree(context, worktree);
-  const leftOut = start === null ? [] : await checkOut(context, worktree, start);
+  const leftOut = start === null ? [] : await checkOut(context, worktree, { start, from: request.source });
   worktree.warnings.push(...branchInTheWay(refs, branch));
   const index = await indexHiding(context, worktree, leftOut);
-  await writeClone(context, owned, { agent: null, tip: start, index });
+  await writeClone(context, worktree, { agent: null, tip: start, index });
   await writeOwner(context, { ...owned, leftOut, ready: true });
   // One whose branch was pushed before is made from what was saved of it, which the remote's may not be a part of.
   const made = owned.source === null ? await readOwner(context, worktreeId) : null;
@@ -135,7 +137,12 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
 };
 
 /** Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
-const checkOut = async (context: GitContext, worktree: Worktree, start: string): Promise<string[]> => {
+const checkOut = async (
+  context: GitContext,
+  worktree: Worktree,
+  { start, from }: { start: string; from: AddWorktree["source"] },
+): Promise<string[]> => {
+  if (from) await bringObjects(context, from.worktree, worktree, start);
   const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
   await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
@@ -230,7 +237,7 @@ const fastForward = async (
   await writeOwner(context, { ...owned, leftOut });
   await runGit(context, worktree, ["read-tree", "-i", "--reset", commit]);
   const hiding = await indexHiding(context, worktree, leftOut);
-  await writeClone(context, owned, { agent, tip: commit, index: hiding });
+  await writeClone(context, worktree, { agent, tip: commit, index: hiding });
   return true;
 };
 

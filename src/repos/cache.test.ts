@@ -215,12 +215,15 @@ test("of a damaged cache the saved work that cannot be read is named, and all ot
   const base = String(worktree.baseSha);
   await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
   await remote.commit({}, { force: true });
+  const packs = join(repo.gitDir, "objects/pack");
+  let before: string[] = [];
   for (const job of ["good", "bad"]) {
+    before = await readdir(packs);
     await write(worktree.path, { "work.txt": `${job}\n` });
     await salvagedRef(first, worktree, job, never);
   }
   const blob = await plainGit(repo.gitDir, "rev-parse", "refs/service/salvage/bad:work.txt");
-  await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)));
+  for (const name of await readdir(packs)) if (!before.includes(name)) await rm(join(packs, name));
   await removeObject(worktree, blob);
   await writeFile(join(repo.gitDir, "packed-refs"), "garbage\n");
   const again = await fetchInto(repos, remote.url);

@@ -22,7 +22,7 @@ import {
   withoutLeftovers,
 } from "./git-directory.ts";
 import { listOwned, readOwner } from "./owner-file.ts";
-import { type CachedRepo, RepoError } from "./repos.ts";
+import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { repoKey, shallowRepository } from "./url.ts";
 
@@ -119,7 +119,8 @@ const carryOver = async (locked: LockedContext, repo: CachedRepo, fresh: string)
   const own = [...refs].filter(([name]) => /^refs\/(heads|service)\//.test(name));
   const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
   const worktrees = owned.flatMap((found) => (found?.worktree.repoKey === repo.key ? [found.worktree] : []));
-  const agents = await Promise.all(worktrees.map(readAgentClone));
+  const read = (worktree: Worktree) => readAgentClone(locked, worktree).catch(() => null);
+  const agents = (await Promise.all(worktrees.map(read))).filter((agent) => agent !== null);
   const borrowed = [...refs.values(), ...agents.flatMap((agent) => [...agent.tips, ...agent.refs.values()])];
   // Fetched from a git directory without refs of its own: those of the old clone may be garbage.
   const source = join(fresh, "service-source");

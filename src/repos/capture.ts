@@ -16,7 +16,7 @@ import {
 } from "./clone.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
 import type { OwnerFile } from "./owner-file.ts";
-import { RepoError, type Worktree } from "./repos.ts";
+import { NotCaptured, type Worktree } from "./repos.ts";
 import { hasOwnWork } from "./submodule.ts";
 
 export type Captured = {
@@ -37,17 +37,19 @@ export type Captured = {
   kept: string[];
 };
 
-/**
- * Captures a worktree, in whatever state its agent left it. Changes nothing that the agent uses. `live`: it may still work
- * there, and the modes of its files stay as they are.
- */
+/** `live`: the agent may still work there, and the modes of its files stay as they are. `filesOnly`: without its clone. */
+export type How = { live?: boolean; filesOnly?: boolean };
+
+/** Captures a worktree, in whatever state its agent left it. Changes nothing that the agent uses. */
 export const capture = async (
   context: GitContext,
   worktree: Worktree,
-  { live = false } = {},
+  { live = false, filesOnly = false }: How = {},
 ): Promise<Captured> => {
   const { path, ownDir } = worktree;
-  const { agent, owned } = await readWhole(context, worktree);
+  const { agent, owned } = await (filesOnly
+    ? openWorktree(context, worktree, { filesOnly })
+    : readWhole(context, worktree));
   const names = [
     `${agent.head}^{commit}`,
     `${agent.head}^{tree}`,
@@ -71,22 +73,16 @@ export const capture = async (
   return { agent, owned, head, headTree, tip, tree, index, isStaged: staged !== "", kept };
 };
 
-/** As `capture`; the reason when git cannot capture the directory. */
-export const captureOrReason = (context: GitContext, worktree: Worktree): Promise<Captured | string> =>
-  capture(context, worktree).catch((error: unknown) => {
-    if (error instanceof NotCaptured) return error.message;
-    // Failures of the disk are temporary: they are no reason to give the work up.
-    if (error instanceof GitError && !outOfRoom.test(error.said))
-      return `git cannot take what is in it (${error.message.slice(0, 300)})`;
-    throw error;
-  });
+/** Why git cannot take what is in a worktree. @throws the error, when it says nothing about that */
+export const reasonOf = (error: unknown): string => {
+  if (error instanceof NotCaptured) return error.message;
+  // Failures of the disk are temporary: they are no reason to give the work up.
+  if (error instanceof GitError && !outOfRoom.test(error.said))
+    return `git cannot take what is in it (${error.message.slice(0, 300)})`;
+  throw error;
+};
 
 const outOfRoom = /No space left|quota exceeded|Read-only file system|Input\/output error/i;
-
-/** A worktree that cannot be captured at all. `message`: the reason, a few words. */
-class NotCaptured extends RepoError {
-  override name = "NotCaptured";
-}
 
 /**
  * Opens a worktree whose commits all have their history: what an agent's `git fetch --depth` left out, the cached clone
@@ -108,7 +104,7 @@ export const readWhole = async (
     await fetchRepo(context, { url, allowLocal: true }).catch(() => context.signal.throwIfAborted());
   if (await isWhole()) return opened;
   const why = "a history that the agent's shallow fetch cut, and that the remote could not complete";
-  throw new NotCaptured("worktree_failed", why);
+  throw new NotCaptured(why);
 };
 
 /**
@@ -146,9 +142,9 @@ const addAll = async (
   adding: Adding,
   { live }: { live: boolean },
 ): Promise<string[]> => {
-  const nested = await nestedRepositories(context, adding);
+  const { nested, large } = await findSpecial(context, adding);
   const submodules = nested.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
-  const apart = nested.filter((path) => !submodules.has(path));
+  const apart = [...nested.filter((path) => !submodules.has(path)), ...large];
   const input = pathBytes([".", ...apart.map((path) => `:(exclude,literal)${path}`)].join("\0"));
   const options = ["--all", "--ignore-errors", "--no-warn-embedded-repo"];
   const add = async (): Promise<string> => {
@@ -165,7 +161,7 @@ const addAll = async (
     await openTree(adding.path);
     said = await add();
   }
-  const kept: string[] = [];
+  const kept = large.map((path) => `file larger than SERVICE_MAX_REPO_BYTES: ${shownPath(path)}`);
   for (const path of nested) {
     const commit = submodules.get(path);
     if (commit === undefined) kept.push(`nested repository at ${shownPath(path)}`);
@@ -212,25 +208,39 @@ const absentIn = async (root: string, paths: string[]): Promise<string[]> => {
   return different.filter((_, nth) => found[nth] === null);
 };
 
-/** Directories with a repository of their own that git does not ignore. Paths are bytes. */
-const nestedRepositories = async (context: GitContext, adding: Adding): Promise<string[]> => {
+/**
+ * What git does not ignore and cannot take: directories with a repository of their own, and files that are too large, which
+ * may hold nothing and yet take hours to read. Paths are bytes.
+ */
+const findSpecial = async (
+  context: GitContext,
+  adding: Adding,
+): Promise<{ nested: string[]; large: string[] }> => {
+  const tooLarge = `+${context.settings.maxRepoBytes}c`;
   // `find`, because a large tree would block this process.
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
-    args: [".", "-mindepth", "2", "-name", ".git", "-not", "-path", "./.git/*", "-prune", "-print0"],
+    args: [
+      ..."-path ./.git -prune -o -name .git -prune -print0 -o -type f -size".split(" "),
+      tooLarge,
+      "-print0",
+    ],
     cwd: adding.path,
     env: { LC_ALL: "C" },
     encoding: "latin1",
     timeoutSeconds: context.settings.gitTimeout,
     signal: context.signal,
   });
-  const found = stdout.split("\0").flatMap((file) => (file === "" ? [] : [file.slice(2, -"/.git".length)]));
-  if (found.length === 0) return [];
-  const input = Buffer.concat(found.map((name) => pathBytes(`${name}\0`)));
+  const found = stdout.split("\0").flatMap((file) => (file === "" ? [] : [file.slice(2)]));
+  const nested = found.flatMap((file) => (file.endsWith("/.git") ? [file.slice(0, -"/.git".length)] : []));
+  const large = found.filter((file) => !file.endsWith("/.git"));
+  if (found.length === 0) return { nested, large };
+  const input = Buffer.concat([...nested, ...large].map((name) => pathBytes(`${name}\0`)));
   const asked = { input, encoding: "latin1" } as const;
   const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
   const isIgnored = new Set(ignored?.stdout.split("\0"));
-  return found.filter((name) => !isIgnored.has(name));
+  const isWanted = (name: string): boolean => !isIgnored.has(name);
+  return { nested: nested.filter(isWanted), large: large.filter(isWanted) };
 };
 
 /**

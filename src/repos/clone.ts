@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { copyFile, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
+import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { pathBytes } from "./path-bytes.ts";
 import { runGit, type GitContext } from "./git-context.ts";
@@ -12,7 +14,7 @@ import {
 } from "./git-directory.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
-import { RepoError, type Worktree } from "./repos.ts";
+import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
 /*
  * A worktree has two git directories. `gitDir` is the agent's clone: the service writes it, reads its text files and its
@@ -42,6 +44,7 @@ export const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /** What the agent's clone names. Its ids are not checked: the objects may be missing. */
 export type AgentClone = {
+  /** Nothing is there when there is no clone, or it is not read. */
   dir: string;
   /** The ref that is checked out; null: a commit on no branch. */
   on: string | null;
@@ -51,24 +54,64 @@ export type AgentClone = {
   tips: string[];
 };
 
-/** Reads it as text, so that nothing an agent wrote can steer git; a damaged line names nothing. */
-export const readAgentClone = async (worktree: Worktree): Promise<AgentClone> => {
-  const { path, gitDir, baseSha } = worktree;
-  // A `.git` that is a file names the directory; one that is a link leads there.
-  const [, named] = /^gitdir: (.+)\n*$/.exec(await textOf(gitDir)) ?? [];
-  const dir = named === undefined ? gitDir : resolve(path, pathBytes(named).toString());
+/**
+ * Reads it as text, so that nothing an agent wrote can steer git; a damaged line names nothing. `filesOnly`: as if there were
+ * none, and its files are changes since the base.
+ * @throws NotCaptured when it leads out of the worktree
+ */
+export const readAgentClone = async (
+  context: GitContext,
+  worktree: Worktree,
+  { filesOnly = false } = {},
+): Promise<AgentClone> => {
+  const { gitDir: dir, baseSha } = worktree;
+  const branch = branchRef(worktree);
+  if (filesOnly || (await lstat(dir).catch(() => null)) === null) {
+    const refs = new Map(baseSha === null ? [] : [[branch, baseSha]]);
+    return { dir: join(worktree.ownDir, "none"), on: branch, head: baseSha, refs, tips: [...refs.values()] };
+  }
+  await requireOwn(context, worktree);
   const refs = await readRefs(dir);
-  // Without a clone, the files count as changes since the base.
-  if (baseSha !== null && (await stat(dir).catch(() => null))?.isDirectory() !== true)
-    refs.set(branchRef(worktree), baseSha);
   const text = await textOf(join(dir, "HEAD"));
   const detached = idIn(text);
-  const on = detached === null ? (/^ref: (refs\/\S+)\n?$/.exec(text)?.[1] ?? branchRef(worktree)) : null;
+  const on = detached === null ? (/^ref: (refs\/\S+)\n?$/.exec(text)?.[1] ?? branch) : null;
   const head = detached ?? refs.get(on ?? "") ?? null;
   const own = [...refs].flatMap(([name, id]) => (name.startsWith("refs/remotes/") ? [] : [id]));
   const tips = new Set([...(head === null ? [] : [head]), ...own, ...(await unnamedCommits(dir))]);
   return { dir, on, head, refs, tips: [...tips] };
 };
+
+/**
+ * The service must not read for an agent what the agent cannot: other jobs' refs by a link, their objects by a link or by
+ * what its clone borrows.
+ */
+const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void> => {
+  const { gitDir, worktreeId } = worktree;
+  const refuse = (what: string): never => {
+    throw new NotCaptured(`the agent's clone leads out of the worktree and is not read (${what})`);
+  };
+  if (!(await isDirectory(gitDir))) refuse(".git is no directory");
+  const { stdout } = await runCommand({
+    command: "/usr/bin/find",
+    args: [...partsRead, ..."-type f -o -type d -o -print -quit".split(" ")],
+    cwd: gitDir,
+    env: { LC_ALL: "C" },
+    timeoutSeconds: context.settings.gitTimeout,
+    signal: context.signal,
+  });
+  if (stdout !== "") refuse(`.git/${stdout.trim().slice(0, 200)} is no file`);
+  const ownDir = ownDirectory(context, worktreeId);
+  const own = lendersOf({ ...worktree, ownDir }).map((lender) => join(lender, "objects"));
+  const lenders = (await textOf(join(gitDir, "objects/info/alternates"))).split("\n");
+  // One that is not there lends nothing: the roots may have been moved.
+  const isForeign = (lender: string): boolean =>
+    lender !== "" && !own.includes(lender) && (!lender.startsWith("/") || existsSync(lender));
+  const foreign = lenders.map((line) => pathBytes(line).toString()).find(isForeign);
+  if (foreign !== undefined) refuse(`it borrows from ${foreign.slice(0, 200)}`);
+};
+
+/** What the service reads of an agent's clone. */
+const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees info".split(" ");
 
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);
 
@@ -108,11 +151,7 @@ const unnamedCommits = async (dir: string): Promise<string[]> => {
 };
 
 /** The git directories whose objects both of a worktree's borrow; git leaves out the borrower itself. */
-const lendersOf = (context: GitContext, worktree: Worktree, source: string | null): string[] => [
-  worktree.cacheDir,
-  ...(source === null ? [] : [ownDirectory(context, source)]),
-  worktree.ownDir,
-];
+const lendersOf = ({ cacheDir, ownDir }: Worktree): string[] => [cacheDir, ownDir];
 
 /** What the service's and the agent's git directories are restored to; `bare`: the cached clone. */
 const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree, bare: boolean) => ({
@@ -122,11 +161,12 @@ const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktr
 
 /**
  * Readies the service's git directory of a worktree, whose directory must exist, and reads the agent's clone.
- * @throws RepoError when the cached clone is missing
+ * @throws RepoError when the cached clone is missing, or the agent's clone leads out of the worktree
  */
 export const openWorktree = async (
   context: GitContext,
   worktree: Worktree,
+  how: { filesOnly?: boolean } = {},
 ): Promise<{ agent: AgentClone; owned: OwnerFile | null }> => {
   const { cacheDir, repoKey, path, ownDir } = worktree;
   if ((await lstat(cacheDir).catch(() => null)) !== null)
@@ -136,10 +176,11 @@ export const openWorktree = async (
       "worktree_failed",
       `The cached clone ${cacheDir} was deleted while its worktree ${path} was in use. The files are still there: copy what is needed, and submit the task again.`,
     );
-  const [agent, owned] = [await readAgentClone(worktree), await readOwner(context, worktree.worktreeId)];
+  const agent = await readAgentClone(context, worktree, how);
+  const owned = await readOwner(context, worktree.worktreeId);
   await restoreGitDirectory(ownDir, basicsOf(context, worktree, false));
   await removeLocks(ownDir);
-  await borrowObjects(ownDir, [...lendersOf(context, worktree, owned?.source ?? null), agent.dir]);
+  await borrowObjects(ownDir, [...lendersOf(worktree), agent.dir]);
   return { agent, owned };
 };
 
@@ -152,18 +193,18 @@ type Written = { agent: AgentClone | null; tip?: string | null; index?: string }
  */
 export const writeClone = async (
   context: GitContext,
-  { worktree, source }: Pick<OwnerFile, "worktree" | "source">,
+  worktree: Worktree,
   { agent, tip = null, index }: Written,
 ): Promise<void> => {
   const { gitDir, cacheDir } = worktree;
   const here = (await isDirectory(gitDir)) ? agent : null;
   const cached = await readRefs(cacheDir, here === null ? remoteRefs : remoteRefs.slice(0, 1));
   // The agent's clone was elsewhere, and is not read any more.
-  if (agent !== here && tip !== null) await bringObjects(context, worktree, { tip, without: cached });
+  if (agent !== here && tip !== null) await bringObjects(context, worktree, worktree, tip);
   if (here === null) await rm(gitDir, { recursive: true, force: true });
   await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
   await removeLocks(gitDir);
-  await borrowObjects(gitDir, lendersOf(context, worktree, source));
+  await borrowObjects(gitDir, lendersOf(worktree));
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));
   const refs = new Map([...own, ...cached]);
   if (tip !== null) refs.set(branchRef(worktree), tip);
@@ -176,14 +217,17 @@ export const writeClone = async (
   await copyIndex(index, join(gitDir, "index"));
 };
 
-const bringObjects = async (
+/** Copies a commit of an opened worktree, and what belongs to it and the remote lacks, into the service's git directory of one. */
+export const bringObjects = async (
   context: GitContext,
+  from: Worktree,
   { ownDir }: Worktree,
-  { tip, without }: { tip: string; without: Refs },
+  commit: string,
 ): Promise<void> => {
-  const input = [tip, ...Array.from(without.values(), (id) => `^${id}`), ""].join("\n");
+  const cached = await readRefs(from.cacheDir, remoteRefs);
+  const input = [commit, ...Array.from(cached.values(), (id) => `^${id}`), ""].join("\n");
   const args = ["pack-objects", "--quiet", "--revs", join(ownDir, "objects", "pack", "pack")];
-  await runGit(context, ownDir, args, { input });
+  await runGit(context, from.ownDir, args, { input });
 };
 
 /** Keeps the file time, by which git finds files that changed within the same second. Without files there is no index. */

@@ -1,7 +1,8 @@
 import { mkdir, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fetchOptions } from "./cache.ts";
-import { capture, captureOrReason, readWhole, unsavedCommits } from "./capture.ts";
+import { type How, capture, readWhole, reasonOf, unsavedCommits } from "./capture.ts";
+import { GitError } from "../lib/git.ts";
 import { branchRef, emptyTree, hasDirectory, readRefs, requireDirectory, writeClone } from "./clone.ts";
 import { changedFiles } from "./diff.ts";
 import { attempt } from "./failure.ts";
@@ -47,14 +48,14 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
     { reason: "worktree_failed", what: `commit what is in the worktree ${worktree.path}` },
     async () => {
       const { path, ownDir } = worktree;
-      const { agent, owned, index, head, headTree, tree, tip: before } = await capture(context, worktree);
+      const { agent, index, head, headTree, tree, tip: before } = await capture(context, worktree);
       const parents = await independent(context, worktree, [head, before]);
       // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
       const isOlder = tree === headTree && head !== before && parents.length === 1 && parents[0] === before;
       const tip = isOlder ? before : await commitOver(context, worktree, { tree, parents, message });
       if (tip === null) return "";
       if (isOlder) await runGit(context, { path, ownDir, index }, ["read-tree", "--reset", "-u", tip]);
-      await writeClone(context, { worktree, source: owned?.source ?? null }, { agent, tip, index });
+      await writeClone(context, worktree, { agent, tip, index });
       return tip;
     },
   );
@@ -108,7 +109,7 @@ export const salvage = (context: GitContext, worktree: Worktree, name: string): 
     async () => {
       if (!isWorktreeId(name)) throw new Error(`"${name}" is no name of a salvage ref`);
       if (!(await hasDirectory(worktree))) return { ref: null, kept: [] };
-      const saved = await save(context, worktree, name);
+      const saved = await saveAsFarAsGitTakes(context, worktree, name);
       await noteKept(context, worktree, saved.kept);
       return saved;
     },
@@ -120,11 +121,29 @@ const noteKept = async (context: GitContext, { worktreeId }: Worktree, kept: str
   if (owned !== null && owned.kept.join() !== kept.join()) await writeOwner(context, { ...owned, kept });
 };
 
-const save = async (context: GitContext, worktree: Worktree, name: string): Promise<Saved> => {
+/** Without the agent's clone when git refuses what is in it: the files are then changes since the base. */
+const saveAsFarAsGitTakes = async (context: GitContext, worktree: Worktree, name: string): Promise<Saved> => {
+  try {
+    return await save(context, worktree, { name });
+  } catch (error) {
+    const reason = reasonOf(error);
+    const nothing = { ref: null, kept: [] };
+    if (error instanceof GitError && error.ended !== "exited") return { ...nothing, kept: [reason] };
+    const files = await save(context, worktree, { name, filesOnly: true }).catch((again: unknown) => {
+      reasonOf(again);
+      return nothing;
+    });
+    return { ref: files.ref, kept: [reason, ...files.kept] };
+  }
+};
+
+const save = async (
+  context: GitContext,
+  worktree: Worktree,
+  { name, ...how }: How & { name: string },
+): Promise<Saved> => {
   const ref = salvageRef(name);
-  const state = await captureOrReason(context, worktree);
-  if (typeof state === "string") return { ref: null, kept: [state] };
-  const { agent, kept, head, tree, headTree, tip } = state;
+  const { agent, kept, head, tree, headTree, tip } = await capture(context, worktree, how);
   const unsaved = await unsavedCommits(context, worktree, { agent });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
   const before = (await readRefs(worktree.cacheDir, [ref])).get(ref) ?? null;
@@ -146,8 +165,11 @@ export const saveBranch = async (context: GitContext, worktree: Worktree): Promi
 
 /** What `salvage` would leave in the worktree. */
 export const unsavable = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
-  const state = await captureOrReason(context, worktree);
-  return typeof state === "string" ? [state] : state.kept;
+  const state = capture(context, worktree);
+  return state.then(
+    ({ kept }) => kept,
+    (error: unknown) => [reasonOf(error)],
+  );
 };
 
 /** Makes a commit of the worktree's state in its own clone, for a throwaway worktree. Null: it has no commit and no file. */
@@ -169,6 +191,8 @@ const copyIntoCache = (
     const fetch = {
       where: cacheDir,
       command: ["fetch", ...fetchOptions] as const,
+      // An agent may have written objects that no git makes.
+      config: [["fetch.fsckObjects", "true"]] as const,
       refs: Array.from(refs, ([ref, commit]) => `+${commit}:${ref}`),
     };
     await withoutLeftovers(locked, cacheDir, () => runRemote(locked, ownDir, fetch));

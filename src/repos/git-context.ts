@@ -137,7 +137,7 @@ const realPath = (path: string): string => {
   }
 };
 
-type RemoteCall = Pick<GitCall, "input"> & {
+type RemoteCall = Pick<GitCall, "input" | "config"> & {
   /** The command with its options: `["ls-remote", "--quiet"]`. */
   command: readonly [command: "fetch" | "ls-remote" | "push", ...options: string[]];
   refs?: readonly string[];
@@ -154,7 +154,7 @@ type RemoteCall = Pick<GitCall, "input"> & {
 export const runRemote = async (
   context: GitContext & Partial<LockedContext>,
   url: string,
-  { command, refs = [], where = null, mayBeMissing = false, input }: RemoteCall,
+  { command, refs = [], where = null, mayBeMissing = false, input, config = [] }: RemoteCall,
 ): Promise<GitOutput> => {
   const { gitHost, gitHostAppId } = context.settings;
   const { tokens, signal } = context;
@@ -163,9 +163,9 @@ export const runRemote = async (
   const narrowed = mayBeMissing ? null : onGitHost(url, gitHost);
   const run = async (isRetry: boolean): Promise<GitOutput> => {
     const token = takesToken(url, gitHost) ? await tokens.get(narrowed, signal) : null;
-    if (token === null) return runGit(context, where, args, { variables: protocol, input });
+    if (token === null) return runGit(context, where, args, { variables: protocol, input, config });
     const running = runGit(context, where, args, {
-      config: [[`credential.https://${gitHost}.helper`, helper]],
+      config: [...config, [`credential.https://${gitHost}.helper`, helper]],
       variables: { ...protocol, SERVICE_GIT_TOKEN: token },
       secrets: [token],
       credential: gitHostAppId === null ? staticToken : "the app's token (GIT_HOST_APP_ID)",

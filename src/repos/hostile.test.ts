@@ -128,8 +128,6 @@ test("a git directory that the agent redirected is not followed", async () => {
   await mkdir(join(evil, "hooks"), { recursive: true });
   await writeFile(join(evil, "hooks/pre-push"), await readFile(trap.program, "utf8"), { mode: 0o755 });
   await writeFile(join(worktree.gitDir, "commondir"), `${evil}\n`);
-  await mkdir(join(worktree.gitDir, "objects/info"), { recursive: true });
-  await writeFile(join(worktree.gitDir, "objects/info/alternates"), `${evil}/objects\n`);
   await wholeLife(repos, worktree);
   expect(trap.sprung()).toBe(false);
   expect(await plainGit(remote.url, "log", "-1", "--format=%s", "service/one")).toBe("work");

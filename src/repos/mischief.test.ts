@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { lstat, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -53,30 +53,6 @@ test("a file that is not in the encoding it should have keeps the worktree, with
   expect(ref).toBeNull();
   expect(kept).toEqual([expect.stringContaining("dialog.rc")]);
 });
-
-test.each(["a file that names it", "a link to it"])(
-  "a clone that is elsewhere, with %s in its place, is read like any other",
-  async (what) => {
-    const made = await makeWorktree();
-    const { repos, worktree, root } = made;
-    const tip = await commitFile(worktree.path, "committed.txt");
-    await write(worktree.path, { "work.txt": "1\n" });
-    const elsewhere = join(root, "elsewhere");
-    await rename(worktree.gitDir, elsewhere);
-    if (what.startsWith("a link")) await symlink(elsewhere, worktree.gitDir);
-    else await writeFile(worktree.gitDir, `gitdir: ${elsewhere}\n`);
-    expect(await repos.isPushed(worktree, never)).toBe(false);
-    expect(await salvagedFiles(made)).toEqual(["README.md", "committed.txt", "work.txt"]);
-    expect(await plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job^")).toBe(tip);
-    const next = await repos.commitAll(worktree, "all", never);
-    await repos.push(worktree, never);
-    // The next agent has a clone of its own again, and no git of the service wrote elsewhere.
-    expect((await lstat(worktree.gitDir)).isDirectory()).toBe(true);
-    expect(await plainGit(worktree.path, "rev-parse", "HEAD", "HEAD^")).toBe(`${next}\n${tip}`);
-    expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one");
-    expect(await plainGit("/", "--git-dir", elsewhere, "rev-parse", "service/one")).toBe(tip);
-  },
-);
 
 test.each([
   ["a file that names nothing", (gitDir: string) => writeFile(gitDir, "gitdir: /nowhere\n")],

@@ -127,6 +127,13 @@ export type PullRequest = {
 /** The ref in the cached clone that saves the work of a job or worktree. */
 export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
+/** Directories outside the worktree that its clone reads: the objects that it borrows, and Git LFS content beside them. */
+export const borrowedBy = ({ cacheDir, ownDir }: Worktree): string[] => [
+  `${cacheDir}/objects`,
+  `${cacheDir}/lfs`,
+  `${ownDir}/objects`,
+];
+
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */
 export class RepoError extends Error {
   override name = "RepoError";
@@ -144,5 +151,13 @@ export class RepoError extends Error {
     this.reason = reason;
     this.retryable = options.retryable ?? false;
     this.again = options.again ?? false;
+  }
+}
+
+/** A worktree that git cannot capture. `message`: the reason, a few words. */
+export class NotCaptured extends RepoError {
+  override name = "NotCaptured";
+  constructor(message: string) {
+    super("worktree_failed", message);
   }
 }

@@ -98,16 +98,18 @@ test("a branch on a shallow history is saved with its history", async () => {
   expect(await plainGit(worktree.cacheDir, "rev-parse", worktree.branch)).toBe(tip);
 });
 
-test("a worktree whose shallow history the remote cannot complete is kept and says why; no ref is told", async () => {
+test("of a worktree whose shallow history the remote cannot complete the files are saved; it is kept and says why", async () => {
   const other = await makeRemote();
   for (const n of [1, 2]) await other.commit({ "later.txt": `${n}\n` });
   const { repos, worktree } = await workOnShallow(() => byFile(other.url));
   await commitFile(worktree.path, "work.txt");
   const why = "a history that the agent's shallow fetch cut, and that the remote could not complete";
-  expect(await repos.salvage(worktree, "one", never)).toEqual({ ref: null, kept: [why] });
+  const { ref, kept } = await repos.salvage(worktree, "one", never);
+  expect(kept).toEqual([why]);
+  expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`)).toBe("work");
   expect((await repos.readWorktree("one"))?.kept).toEqual([why]);
   await expect(repos.saveBranch(worktree, never)).rejects.toThrow(why);
-  expect(await plainGit(worktree.cacheDir, "for-each-ref", "refs/service", "refs/heads")).toBe("");
+  expect(await plainGit(worktree.cacheDir, "for-each-ref", "refs/heads")).toBe("");
 });
 
 test("a submodule that was checked out keeps the worktree once there is work in it; its new commit is committed", async () => {

@@ -20,7 +20,7 @@ export const findBwrap = async (): Promise<Kind> => {
     explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
     wrap: async ({ home, allowed }, { directory, door, limits, loopback, ...place }) => {
       const filter = join(directory, "seccomp");
-      await writeFile(filter, systemCallFilter({ sockets: "all" }), { mode: 0o600 });
+      await writeFile(filter, systemCallFilter({ sockets: "usual" }), { mode: 0o600 });
       const { openNetwork, hosts, temporaryBytes } = allowed;
       const view: View = {
         ...place,

@@ -8,6 +8,7 @@ import { git, makeRemoteIn } from "../remote.ts";
 import { spawnService, type Service } from "../service-process.ts";
 import { until } from "../until.ts";
 import { isSaved } from "./saved-work.ts";
+import { agentJournal } from "../fake-agent/journal.ts";
 
 type Options = {
   /** Directory to work in. */
@@ -44,8 +45,7 @@ const tasks = [
  */
 export const crashRounds = async ({ directory, rounds, random, onRound }: Options): Promise<Tally> => {
   const remote = await makeRemoteIn(directory);
-  const agentLog = join(directory, "agents.ndjson");
-  const env = { FAKE_AGENT_LOG: agentLog, SERVICE_AGENT_ENV: "FAKE_AGENT_LOG", SERVICE_LOG_LEVEL: "warn" };
+  const { path: agentLog, env } = await agentJournal(directory);
   const tally: Tally = {
     kills: 0,
     jobs: 0,

@@ -6,6 +6,7 @@ import type { Service } from "../service-process.ts";
 import { until } from "../until.ts";
 import { runsIn } from "./store-journal.ts";
 import { submitOnce } from "./store-submit.ts";
+import { agentJournal } from "../fake-agent/journal.ts";
 
 const quickAgent = join(import.meta.dirname, "quick-agent", "quick-agent");
 
@@ -39,16 +40,14 @@ const atOnce = 32;
  * answered to both, and one agent to be given the job.
  */
 export const idempotencyRounds = async ({ directory, rounds, instances = 4 }: Options): Promise<Tally> => {
-  const journal = join(directory, "agents.ndjson");
+  const { path: journal, env: noting } = await agentJournal(directory);
   const redis = await startRedis();
   const cluster = await createCluster({
     kvUrl: redis.url,
     directory,
     env: {
       SERVICE_AGENT_CLI_BINARY: quickAgent,
-      FAKE_AGENT_LOG: journal,
-      SERVICE_AGENT_ENV: "FAKE_AGENT_LOG",
-      SERVICE_LOG_LEVEL: "warn",
+      ...noting,
       SERVICE_MAX_PARALLEL_JOBS: "8",
       // Thousands of runs at once on few processors: nobody is lost here.
       SERVICE_INSTANCE_LEASE: "30",

@@ -9,6 +9,7 @@ import { openKv } from "../kv.ts";
 import { makeRemoteIn } from "../remote.ts";
 import type { Service } from "../service-process.ts";
 import { until } from "../until.ts";
+import { agentJournal } from "../fake-agent/journal.ts";
 
 type Options = {
   directory: string;
@@ -43,15 +44,13 @@ export type Note = {
  * instances play in. `stubborn` is a profile with `retry_lost`, `quiet` one that does not push.
  */
 export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }: Options) => {
-  const agentLog = join(directory, "agents.ndjson");
+  const { path: agentLog, env: noting } = await agentJournal(directory);
   const cluster = await createCluster({
     kvUrl,
     directory,
     env: {
       KV_KEY_PREFIX: prefix,
-      FAKE_AGENT_LOG: agentLog,
-      SERVICE_AGENT_ENV: "FAKE_AGENT_LOG",
-      SERVICE_LOG_LEVEL: "warn",
+      ...noting,
       ...env,
     },
   });

@@ -46,7 +46,8 @@ export const shallowRounds = async ({
   const [agent, away] = [join(directory, "agent"), join(directory, "away.git")];
   await writeFile(agent, shallowAgent(directory, remote.path), { mode: 0o755 });
   const tally: ShallowTally = { jobs: 0, away: 0, kills: 0, pushed: 0, salvaged: 0, kept: 0, faults: [] };
-  const env = { SERVICE_LOG_LEVEL: "warn", SERVICE_AGENT_CLI_BINARY: agent };
+  // The agents change the remote.
+  const env = { SERVICE_LOG_LEVEL: "warn", SERVICE_AGENT_CLI_BINARY: agent, SERVICE_AGENT_SANDBOX: "off" };
   let service = await spawnService({ home: directory, env });
   const restart = async (more: Record<string, string> = {}): Promise<void> => {
     await service.kill();

@@ -5,6 +5,7 @@ import { createCluster } from "../cluster.ts";
 import { makeRemoteIn } from "../remote.ts";
 import { startRedis } from "../redis.ts";
 import type { Service } from "../service-process.ts";
+import { agentJournal } from "../fake-agent/journal.ts";
 
 type Options = {
   directory: string;
@@ -19,12 +20,12 @@ export const stubborn = "stubborn";
 
 /** Instances with the fake agent, its journal, a repository, and a profile `stubborn`. */
 export const createStoreWorld = async ({ directory, names, kvUrl, env = {} }: Options) => {
-  const journal = join(directory, "agents.ndjson");
+  const { path: journal, env: noting } = await agentJournal(directory);
   const remote = await makeRemoteIn(directory);
   const cluster = await createCluster({
     kvUrl,
     directory,
-    env: { FAKE_AGENT_LOG: journal, SERVICE_AGENT_ENV: "FAKE_AGENT_LOG", SERVICE_LOG_LEVEL: "warn", ...env },
+    env: { ...noting, ...env },
   });
   const profiles = join(cluster.shared, "profiles");
   await mkdir(profiles, { recursive: true });

@@ -174,6 +174,12 @@ export const attacks: readonly Attack[] = [
     script: "perl -e 'socket my $s, 17, 3, 0x300 or exit 1'",
     isOpen: root,
   },
+  // Only made: with vsock it could connect to the host of a virtual machine.
+  {
+    name: "make a socket that no namespace holds",
+    script: "perl -e 'socket my $s, 40, 1, 0 or exit 1'",
+    isOpen: null,
+  },
   {
     name: "connect to an abstract socket",
     script: unixSocket('"\\0$ENV{ABSTRACT}"'),

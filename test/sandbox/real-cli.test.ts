@@ -56,7 +56,6 @@ echo searched for "$2"
 test.each([
   ["a gateway's token", { modelAuthToken: "canary-7d1" }],
   ["an API key", { modelAuthToken: null, modelApiKey: "canary-7d1" }],
-  ["a login's token", { modelAuthToken: null, agentOauthToken: "canary-7d1" }],
 ])("%s is nowhere inside and in no transcript, and the model gets it", async (_kind, settings) => {
   const { said, events, directory, worktree } = await run(
     "echo control-9e2 > control; sh search.sh control -9e2; sh search.sh canary -7d1",

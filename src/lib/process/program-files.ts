@@ -1,5 +1,6 @@
 import { realpath, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { homedir } from "node:os";
+import { basename, dirname, join } from "node:path";
 import { findExecutable } from "./executable.ts";
 
 /**
@@ -13,12 +14,22 @@ export const programFiles = async (
   const found = await Promise.all(commands.map((name) => findExecutable(name, path)));
   const files = await Promise.all(found.flatMap((each) => (each.ok ? [realpath(each.path)] : [])));
   const outside = files.filter((file) => !file.startsWith("/usr/"));
-  return { readable: await Promise.all(outside.map(packageOf)), path: outside.map((file) => dirname(file)) };
+  const readable = (await Promise.all(outside.map(placesOf))).flat();
+  return { readable, path: outside.map((file) => dirname(file)) };
 };
 
-/** The directory of the npm package around a file, the prefix around a `bin`, else the file's own. */
-const packageOf = async (file: string): Promise<string> => {
-  for (let at = dirname(file); at !== "/"; at = dirname(at))
-    if ((await stat(join(at, "package.json")).catch(() => null)) !== null) return at;
-  return dirname(file).endsWith("/bin") ? dirname(dirname(file)) : dirname(file);
+/**
+ * Around a program that may lie anywhere in a user's home: its npm package; a `bin` and the `lib` beside it, without their
+ * parent; else its directory, or the file alone if that holds the home.
+ */
+const placesOf = async (file: string): Promise<string[]> => {
+  const [installed] = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? [];
+  if (installed !== undefined) return [installed];
+  const directory = dirname(file);
+  const library = join(dirname(directory), "lib");
+  if (basename(directory) === "bin")
+    return (await stat(library).catch(() => null)) === null
+      ? [directory]
+      : [directory, await realpath(library)];
+  return [`${homedir()}/`.startsWith(`${directory}/`) ? file : directory];
 };

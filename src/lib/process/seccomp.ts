@@ -26,16 +26,31 @@ const [load, and, ifEqual, ifAtLeast, answer] = [0x20, 0x54, 0x15, 0x35, 0x06];
 const allowed: Instruction = [answer, 0, 0, 0x7fff0000];
 const refused: Instruction = [answer, 0, 0, 0x00050001];
 
+/** Netlink tells a program its own addresses. Others have no namespace: with vsock one talks to the machine's own host. */
+const [unix, ipv4, ipv6, netlink] = [1, 2, 10, 16];
+
+const only = (...families: number[]): Instruction[] => [
+  [load, 0, 0, 16],
+  ...families.map((family, at): Instruction => {
+    const rest = families.length - at - 1;
+    return [ifEqual, rest, rest === 0 ? 1 : 0, family];
+  }),
+  allowed,
+  refused,
+];
+
 /** What follows a call of socket. Its arguments are at 16, 24 and 32: family, type, protocol. */
 const judges = {
-  /** Not Unix. */
-  internet: [[load, 0, 0, 16], [ifEqual, 1, 0, 1], allowed, refused],
+  /** All that bubblewrap confines. */
+  usual: only(unix, ipv4, ipv6, netlink),
+  /** Not Unix: Landlock does not hold them. */
+  internet: only(ipv4, ipv6, netlink),
   tcp: [
     [load, 0, 0, 16],
     // Netlink: allowed. IPv4, IPv6: streams only, and not of MPTCP or SCTP, which Landlock does not see.
-    [ifEqual, 8, 0, 16],
-    [ifEqual, 1, 0, 2],
-    [ifEqual, 0, 7, 10],
+    [ifEqual, 8, 0, netlink],
+    [ifEqual, 1, 0, ipv4],
+    [ifEqual, 0, 7, ipv6],
     [load, 0, 0, 24],
     [and, 0, 0, 0xf],
     [ifEqual, 0, 4, 1],
@@ -52,15 +67,14 @@ const judges = {
  * the service's may hold keys. `sockets`: which ones it leaves; pairs it always does. Calls of an architecture that is not in
  * the list are refused as a whole.
  */
-export const systemCallFilter = ({ sockets }: { sockets: "all" | keyof typeof judges }): Buffer => {
+export const systemCallFilter = ({ sockets }: { sockets: keyof typeof judges }): Buffer => {
   const program: Instruction[] = [];
   for (const { id, keys, socket, more } of architectures) {
-    const isAny = sockets === "all";
-    const never = isAny ? keys : [...keys, ...more];
-    const rest: Instruction[] = isAny
-      ? [allowed, refused]
-      : [[ifEqual, 1, 0, socket], allowed, ...judges[sockets]];
-    const tests = [[ifAtLeast, x32], ...never.map((call) => [ifEqual, call])] as [number, number][];
+    const rest: Instruction[] = [[ifEqual, 1, 0, socket], allowed, ...judges[sockets]];
+    const tests = [[ifAtLeast, x32], ...[...keys, ...more].map((call) => [ifEqual, call])] as [
+      number,
+      number,
+    ][];
     // The refusal is the last of the block.
     const jumps = tests.map(([code, value], at): Instruction => [
       code,
