@@ -61,7 +61,8 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
 /** Also said by `svc doctor`. */
 export const sandboxText: Record<SandboxMode, string> = {
   bwrap: "Each agent runs in namespaces of its own (bubblewrap)",
-  landlock: "Each agent is kept to its files and the model by Landlock; processes and UDP are not hidden",
+  landlock:
+    "Each agent is kept to its files and the model by Landlock; names of files and processes are not hidden",
   off: "Agents run without a sandbox, as SERVICE_AGENT_SANDBOX=off says",
 };
 

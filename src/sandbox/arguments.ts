@@ -78,4 +78,5 @@ const bindings = ({ readable, writable }: View): string[] => {
 };
 
 /** Whether a path is the directory or lies in it. Both without links. */
-export const isBelow = (path: string, directory: string): boolean => `${path}/`.startsWith(`${directory}/`);
+export const isBelow = (path: string, directory: string): boolean =>
+  `${path}/`.startsWith(directory.replace(/\/?$/, "/"));

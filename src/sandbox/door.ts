@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
-import { isRefusedAddress } from "./addresses.ts";
+import { isRefusedAddress } from "../lib/addresses.ts";
 import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 
 /** A part of the door that leads to one address of the operator's: the model, the service's receiver of telemetry. */

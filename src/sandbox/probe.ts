@@ -33,7 +33,7 @@ export const explain = (failure: Failure): string => {
     return "the container masks /proc: start it with --security-opt systempaths=unconfined (Docker) or --security-opt unmask=ALL (Podman), in Kubernetes with procMount: Unmasked and hostUsers: false";
   if (/namespace|uid map|operation not permitted|permission denied|no space left/i.test(stderr)) {
     if (!isRoot && appArmorRestricts === "1")
-      return "AppArmor restricts user namespaces: install the profile deploy/apparmor/svc-bwrap (cp it to /etc/apparmor.d/bwrap, then apparmor_parser -r /etc/apparmor.d/bwrap)";
+      return "AppArmor restricts user namespaces: install the profile deploy/apparmor/svc-bwrap as its first lines say";
     if (!isRoot && unprivilegedAllowed === "0")
       return "user namespaces are switched off: sysctl -w kernel.unprivileged_userns_clone=1";
     if (maxUserNamespaces === "0")

@@ -163,7 +163,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     const { sandbox } = await createSandbox(mode, [keys]);
     const missing = join(home, "missing");
     const { seen, process, entered } = await startIn(sandbox, `cat ${given}/f ${planted}/f ${keys}/f`, {
-      allowed: { ...nothing, read: [given, planted, missing], write: [home] },
+      allowed: { ...nothing, read: [given, planted, missing, "/"], write: [home] },
     });
     await process.ended;
     expect(seen.output).toContain("given said");
@@ -171,6 +171,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     expect(entered.warnings).toEqual([
       expect.stringContaining(`${planted}, which leads to ${keys}`),
       expect.stringContaining(`${missing}, which does not exist`),
+      expect.stringContaining("have /, which leads"),
       expect.stringContaining(
         `${home}, which leads to ${home} and so to what is the service's alone (${keys})`,
       ),

@@ -34,6 +34,8 @@ beforeAll(async () => {
       AGENT_MODE: "true",
       SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "reaching-agent.mjs"),
       SERVICE_AGENT_SANDBOX_HOSTS: database,
+      // Where the agent's own modules are.
+      SERVICE_AGENT_SANDBOX_READ: join(import.meta.dirname, "../fake-agent"),
     },
   });
 });

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { Denied } from "../../contract/job.ts";
-import { isRefusedAddress } from "../../sandbox/addresses.ts";
+import { isRefusedAddress } from "../../lib/addresses.ts";
 
 type DeniedEvent = Extract<AgentEvent, { type: "denied" }>;
 

@@ -96,7 +96,7 @@ const delegated = async (found: string): Promise<string | null> => {
       await writeFile(join(directory, "cgroup.subtree_control"), "+memory +pids");
     } catch (error) {
       await writeFile(join(directory, "cgroup.procs"), String(process.pid));
-      await rmdir(join(directory, leaf));
+      await remove(join(directory, leaf));
       throw error;
     }
     return directory;

@@ -4,8 +4,8 @@ import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { afterFile } from "../../test/cleanup.ts";
-import { temporaryDirectory } from "../../test/temporary.ts";
+import { afterFile } from "../../../test/cleanup.ts";
+import { temporaryDirectory } from "../../../test/temporary.ts";
 import { landlockPrefix, type Fence } from "./landlock.ts";
 
 const system = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc"];
