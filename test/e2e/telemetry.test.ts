@@ -103,7 +103,8 @@ test("from a sandbox it reports as well, and the token stays outside", async () 
   const job = await asks(service).run({ task: `scenario: bash ${JSON.stringify({ command })}` });
   expect(job.status).toBe("succeeded");
   const events = await (await fetch(`${service.url}/jobs/${job.id}/events`)).text();
-  expect(events).toContain("OTEL_EXPORTER_OTLP_HEADERS=X-Api-Key=kept-outside-the-sandbox");
+  const [, word = ""] = /OTEL_EXPORTER_OTLP_HEADERS=X-Api-Key=([0-9a-f-]{36})\b/.exec(events) ?? [];
+  expect((await post(`${service.url}/otlp/v1/logs`, word)).status).toBe(401);
   expect(events).toContain("OTEL_EXPORTER_OTLP_ENDPOINT=http://service.invalid/otlp");
   const database = new DatabaseSync(join(service.home, ".service/jobs/telemetry.db"), { readOnly: true });
   const rows = (table: string) => database.prepare(`SELECT * FROM ${table} WHERE job_id = ?`).all(job.id);
