@@ -7,7 +7,7 @@ import { createEngine, type ObserveTurn, type RequireAgent } from "../chat/engin
 import { ServiceError } from "../contract/errors.ts";
 import { createAgentPackage } from "../profiles/hub-agent.ts";
 import type { CompanionReader } from "../profiles/roots.ts";
-import { boundaryOf } from "../sandbox/policy.ts";
+import { boundaryOf } from "../profiles/sandbox-policy.ts";
 import type { ServiceContext } from "./context.ts";
 import { startRetention } from "./retention.ts";
 import type { Stores } from "./stores.ts";

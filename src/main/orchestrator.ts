@@ -22,7 +22,7 @@ import { createRetries } from "../lib/retries.ts";
 import type { Answer } from "../mcp/answer.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
 import { createRunner } from "../runner/runner.ts";
-import { boundaryOf } from "../sandbox/policy.ts";
+import { boundaryOf } from "../profiles/sandbox-policy.ts";
 import { createSandbox } from "../sandbox/sandbox.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";

@@ -4,7 +4,7 @@ import { jobStatuses } from "../contract/job.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
 import { salvageRef } from "../repos/repos.ts";
-import { boundaryOf } from "../sandbox/policy.ts";
+import { boundaryOf } from "../profiles/sandbox-policy.ts";
 import type { ServiceContext } from "./context.ts";
 import type { Stores } from "./stores.ts";
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { suggestion } from "../lib/nearest.ts";
 import { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
-import { SandboxBlock } from "../sandbox/policy.ts";
+import { SandboxBlock } from "./sandbox-policy.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 

@@ -1,7 +1,7 @@
 import { chmod, mkdir, readdir, readFile, readlink, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { allowedOf } from "../sandbox/policy.ts";
+import { allowedOf } from "./sandbox-policy.ts";
 import { noBoundary, setupHub, process, processId, writer } from "./profiles.fixture.ts";
 
 const json = async (path: string | null): Promise<unknown> => JSON.parse(await readFile(path ?? "", "utf8"));

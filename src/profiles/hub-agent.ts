@@ -20,7 +20,7 @@ import {
 import { loadPackage, type Plan } from "./plan.ts";
 import { hubRoot, profileRoots, type CompanionReader } from "./roots.ts";
 import { modelNames } from "./model-names.ts";
-import { allowedOf, type Boundary } from "../sandbox/policy.ts";
+import { allowedOf, type Boundary } from "./sandbox-policy.ts";
 
 type AgentSettings = Pick<
   Settings,

@@ -6,7 +6,7 @@ import type { JobOptions } from "../contract/run-options.ts";
 import { inherit } from "./catalog.ts";
 import type { Definition } from "./definition.ts";
 import type { Layer } from "./load.ts";
-import { refusalOf, type Boundary } from "../sandbox/policy.ts";
+import { refusalOf, type Boundary } from "./sandbox-policy.ts";
 
 /** The CLI options of a profile or an agent, all rules applied. */
 export type Plan = {

@@ -11,7 +11,7 @@ import { discardConfigDirectory, materialise, directoriesOf, findTranscript } fr
 import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
 import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
 import type { Log } from "../lib/log.ts";
-import { allowedOf, type Boundary } from "../sandbox/policy.ts";
+import { allowedOf, type Boundary } from "./sandbox-policy.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { ruleFor } from "./match.ts";

@@ -8,7 +8,7 @@ import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
 import type { AgentEvent } from "../../src/contract/event.ts";
 import { createRedactor } from "../../src/lib/redact.ts";
 import type { ProcessIdentity } from "../../src/lib/process/identity.ts";
-import { allowedOf } from "../../src/sandbox/policy.ts";
+import { allowedOf } from "../../src/profiles/sandbox-policy.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { findMarked } from "../processes.ts";
 

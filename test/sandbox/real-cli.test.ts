@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeWorktree } from "../../src/repos/repos.fixture.ts";
-import { allowedOf } from "../../src/sandbox/policy.ts";
+import { allowedOf } from "../../src/profiles/sandbox-policy.ts";
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { expectTidy, runFake, type FakeRunOptions } from "../fake-agent/run.ts";
 import { startFakeModel, type FakeModel } from "../fake-model/fake-model.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { allowedOf, refusalOf, SandboxBlock } from "./policy.ts";
+import { allowedOf, refusalOf, SandboxBlock } from "./sandbox-policy.ts";
 
 const none = { hosts: [], read: [], write: [] };
 
@@ -65,12 +65,14 @@ test("what lies beside is not refused", () => {
   ).toBeNull();
 });
 
-test("a companion's profile neither writes nor opens the network without the operator's leave", () => {
+test("a companion's profile reads installed programs only, and neither writes nor opens the network without the operator's leave", () => {
   const of = (block: SandboxBlock, serviceWide = none) =>
     refusalOf(block, { reserved, isCompanion: true, serviceWide });
   expect(of({ write: ["/data/x"] })).toMatch(/SERVICE_AGENT_SANDBOX_WRITE/);
   expect(of({ write: ["/data/x"] }, { ...none, write: ["/data"] as never[] })).toBeNull();
   expect(of({ hosts: ["*"] })).toMatch(/SERVICE_AGENT_SANDBOX_HOSTS/);
   expect(of({ hosts: ["*"] }, { ...none, hosts: ["*"] as never[] })).toBeNull();
-  expect(of({ hosts: ["npm"], read: ["/data"] })).toBeNull();
+  expect(of({ read: ["/data"] })).toMatch(/SERVICE_AGENT_SANDBOX_READ/);
+  expect(of({ read: ["/data"] }, { ...none, read: ["/data"] as never[] })).toBeNull();
+  expect(of({ hosts: ["npm"], read: ["/opt/sdk"] })).toBeNull();
 });

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { loginDirectory } from "../config/model-credential.ts";
 import type { Settings } from "../config/variables.ts";
 import { everyHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
-import type { Allowed } from "./sandbox.ts";
+import type { Allowed } from "../sandbox/sandbox.ts";
 
 const units: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
 
@@ -89,6 +89,9 @@ export const boundaryOf = (settings: Places, home: string): Boundary => ({
     loginDirectory(settings),
     join(home, ".service"),
     join(home, ".ssh"),
+    // Who reaches a socket that is there, docker's say, is out of the sandbox.
+    "/run",
+    "/var/run",
   ].filter((path) => path !== null),
 });
 
@@ -113,8 +116,8 @@ export const allowedOf = (
 };
 
 /**
- * Why a profile's sandbox is refused; null: it is not. A profile of a companion may not write, nor open the network, unless
- * the operator allows that to all.
+ * Why a profile's sandbox is refused; null: it is not. A profile of a companion may read installed programs only, and
+ * neither write nor open the network, unless the operator allows that to all.
  */
 export const refusalOf = (
   block: SandboxBlock,
@@ -127,15 +130,19 @@ export const refusalOf = (
         return `sandbox.${key} names ${path}, which holds what is the service's alone (${other}): name a directory apart from it`;
     }
   if (!isCompanion) return null;
-  const unlisted = (block.write ?? []).find(
-    (path) => !serviceWide.write.some((place) => isWithin(path, place)),
-  );
-  if (unlisted !== undefined)
-    return `sandbox.write names ${unlisted}, which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_WRITE`;
+  const leave = { read: [...installed, ...serviceWide.read], write: serviceWide.write };
+  for (const key of ["read", "write"] as const) {
+    const unlisted = (block[key] ?? []).find((path) => !leave[key].some((place) => isWithin(path, place)));
+    if (unlisted !== undefined)
+      return `sandbox.${key} names ${unlisted}, which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_${key.toUpperCase()}`;
+  }
   if (block.hosts?.includes(everyHost) === true && !serviceWide.hosts.includes(everyHost))
     return `sandbox.hosts opens the network (${everyHost}), which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_HOSTS`;
   return null;
 };
+
+/** Where no secrets and no sockets are to be expected. */
+const installed = ["/opt", "/usr"];
 
 /** Whether a path is a directory or lies below it. */
 const isWithin = (path: string, directory: string): boolean =>
