@@ -139,6 +139,30 @@ test("the start warns of a profile that cannot be used, a missing agent CLI and 
 });
 
 /** A directory of links to the programs of the PATH but one. */
+test("a sandbox that is named and does not work stops the start, with the reason and what to do; auto takes the next", async () => {
+  const PATH = await pathWithout("gh");
+  const { code, stdout, stderr } = await serve({ PATH, SERVICE_AGENT_SANDBOX: "bwrap" });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(
+    /^svc: SERVICE_AGENT_SANDBOX=bwrap: bubblewrap is not installed: apt-get install bubblewrap\. Or set it to auto or off/,
+  );
+  const wrong = await serve({ SERVICE_AGENT_SANDBOX: "chroot", SERVICE_AGENT_SANDBOX_HOSTS: "http://a" });
+  expect(wrong.code).toBe(1);
+  expect(wrong.stderr).toMatch(/SERVICE_AGENT_SANDBOX is "chroot": it must be one of auto, bwrap, landlock, off/);
+  expect(wrong.stderr).toMatch(
+    /SERVICE_AGENT_SANDBOX_HOSTS is "http:\/\/a": it names a host that cannot be/,
+  );
+  const doctor = async (sandbox: string) =>
+    (
+      await svc(["doctor", "--offline", "--json"], {
+        env: { HOME: home, PATH, SERVICE_AGENT_SANDBOX: sandbox },
+      })
+    ).stdout;
+  expect(await doctor("bwrap")).toMatch(/bubblewrap is not installed: apt-get install bubblewrap/);
+  expect(await doctor("auto")).toMatch(/Landlock/);
+  expect(await doctor("off")).toMatch(/Agents run without a sandbox, as SERVICE_AGENT_SANDBOX=off says/);
+});
+
 const pathWithout = async (missing: string): Promise<string> => {
   const directory = await temporaryDirectory();
   for (const name of ["node", "git", "sh", "env", "setpriv", "dirname", "readlink", "printf"]) {
