@@ -36,6 +36,7 @@ export const modelHost = "model.invalid";
  * | `--cap-drop ALL` | as root, /usr could be mounted again as writable |
  * | `--disable-userns` | no new user namespace, in which all capabilities come back |
  * | /proc/sys read-only, after /proc | as root, core_pattern is writable, and runs a program outside |
+ * | the root and /dev read-only, when all is there | they are in memory, and their size is not limited |
  * | `--new-session` | no input can be pushed into a terminal of the service, and its group can be signalled alone |
  * | `--die-with-parent` | nothing outlives a killed service |
  */
@@ -55,13 +56,14 @@ export const bwrapArguments = (view: View): string[] => [
   ),
   ...view.optional.flatMap((path) => ["--ro-bind-try", path, path]),
   ..."--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev".split(" "),
+  ...sized("/dev/shm", view.temporary.bytes),
   ...sized("/run", smallBytes),
   ...sized("/var", smallBytes),
   ...sized(view.temporary.path, view.temporary.bytes),
   ...(isBelow(view.home, view.temporary.path) ? [] : sized(view.home, view.temporary.bytes)),
   ...bindings(view),
   ...(view.socket === null ? [] : ["--ro-bind", view.socket, socketInside]),
-  "--chdir",
+  ..."--remount-ro /dev --remount-ro / --chdir".split(" "),
   view.cwd,
   "--",
 ];

@@ -21,6 +21,8 @@ beforeAll(async () => {
     MODEL_API_AUTH_TOKEN: "model-token",
     SERVICE_OTEL_ENABLED: "true",
     SERVICE_LOG_LEVEL: "debug",
+    // The agents tell their environment.
+    SERVICE_AGENT_SANDBOX: "off",
   };
 });
 afterAll(() => model.close());
@@ -93,6 +95,20 @@ test("a job's agent reports to the service, with a token that is good for that o
     paths: object;
   };
   expect(Object.keys(paths)).toEqual(expect.arrayContaining(["/otlp/v1/metrics", "/otlp/v1/traces"]));
+});
+
+test("from a sandbox it reports as well, and the token stays outside", async () => {
+  const service = await startService({ env: { ...env, SERVICE_AGENT_SANDBOX: "bwrap" } });
+  const command = "tr '\\0' '\\n' < /proc/$PPID/environ";
+  const job = await asks(service).run({ task: `scenario: bash ${JSON.stringify({ command })}` });
+  expect(job.status).toBe("succeeded");
+  const events = await (await fetch(`${service.url}/jobs/${job.id}/events`)).text();
+  expect(events).toContain("OTEL_EXPORTER_OTLP_HEADERS=X-Api-Key=kept-outside-the-sandbox");
+  expect(events).toContain("OTEL_EXPORTER_OTLP_ENDPOINT=http://service.invalid/otlp");
+  const database = new DatabaseSync(join(service.home, ".service/jobs/telemetry.db"), { readOnly: true });
+  const rows = (table: string) => database.prepare(`SELECT * FROM ${table} WHERE job_id = ?`).all(job.id);
+  await until(() => ["metrics", "events", "spans"].every((table) => rows(table).length > 0));
+  database.close();
 });
 
 test("a service on stdio has a door for telemetry only, on loopback", async () => {

@@ -47,8 +47,14 @@ const apart = (one: Counts, other: Counts): number =>
 
 test("a dashboard for BullMQ shows of the queues what GET /jobs says, under load", async () => {
   const { url } = await startRedis();
+  const controls = await temporaryDirectory();
   const service = await startService({
-    env: { KV_URL: url, SERVICE_MAX_PARALLEL_JOBS: String(slots), SERVICE_POD_NAME: "pod" },
+    env: {
+      SERVICE_AGENT_SANDBOX_READ: controls,
+      KV_URL: url,
+      SERVICE_MAX_PARALLEL_JOBS: String(slots),
+      SERVICE_POD_NAME: "pod",
+    },
   });
   const dashboard = await startDashboard(url, "pod");
   const { run, submit, ended } = asks(service);
@@ -56,7 +62,7 @@ test("a dashboard for BullMQ shows of the queues what GET /jobs says, under load
   expect(await dashboard()).toMatchObject({ waiting: 0, active: 0, over: 1 });
 
   // Of those that go on with its session, in its worktree on this instance, the others have to wait for the first.
-  const finish = join(await temporaryDirectory(), "finish");
+  const finish = join(controls, "finish");
   const session = { session_id: String(first.session_id) };
   const bound = [
     await submit({ task: `scenario: slow-deltas ${JSON.stringify({ until: finish })}`, ...session }),

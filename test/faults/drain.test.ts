@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -38,7 +39,7 @@ const isNotReady = async (service: Service): Promise<boolean> => (await readines
 
 /** A task that goes on until it may finish. */
 const goingOn = async () => {
-  const file = join(await temporaryDirectory(), "finish");
+  const file = join(world.controls, randomUUID());
   const task = `scenario: slow-deltas ${JSON.stringify({ rate: 20, until: file })}`;
   return { task, finish: () => writeFile(file, "") };
 };

@@ -32,7 +32,7 @@ export const startPair = async ({ slots, lease = "2", way }: Options) => {
   const ownWay = way === undefined ? url : `redis://127.0.0.1:${await way(port)}`;
   const one = await world.cluster.start("one", { env: { KV_URL: ownWay } });
   let rounds = 0;
-  const done = (): string => join(world.directory, `done-${rounds}`);
+  const done = (): string => join(world.controls, `done-${rounds}`);
 
   return {
     world,

@@ -44,7 +44,7 @@ export type Note = {
  * instances play in. `stubborn` is a profile with `retry_lost`, `quiet` one that does not push.
  */
 export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }: Options) => {
-  const { path: agentLog, env: noting } = await agentJournal(directory);
+  const { path: agentLog, controls, env: noting } = await agentJournal(directory);
   const cluster = await createCluster({
     kvUrl,
     directory,
@@ -74,6 +74,8 @@ export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }:
 
   return {
     directory,
+    /** Files here tell agents to go on. */
+    controls,
     cluster,
     remote,
     kv,

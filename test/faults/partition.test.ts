@@ -1,5 +1,5 @@
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
 import { asks } from "../asks.ts";
@@ -59,7 +59,10 @@ test("an instance that is cut off from the store while it works: others continue
   const early = await onA.submit({ task: "scenario: noop", repo_url: slow.path });
   await Promise.all([onA.speaking(twice.id), onA.speaking(once.id)]);
   await onA.when(early.id, ({ status }) => status === "running", "to be claimed");
-  const again = await startOn("b", { SERVICE_AGENT_CLI_BINARY: await hastyAgent(directory) });
+  const again = await startOn("b", {
+    SERVICE_AGENT_CLI_BINARY: await hastyAgent(directory),
+    SERVICE_AGENT_SANDBOX_READ: dirname(fakeAgent),
+  });
   const onB = asks(again);
   using agents = watchAgents(twice.id);
   await until(() => agents.lives.has(1), { what: "the agent to be seen" });

@@ -38,7 +38,7 @@ export type Tally = {
  */
 export const storeOutage = async ({ directory, seconds }: Options): Promise<Tally> => {
   const redis = await startPromptRedis();
-  const { journal, remote, services } = await createStoreWorld({
+  const { journal, controls, remote, services } = await createStoreWorld({
     kvUrl: redis.url,
     directory,
     names: ["i1", "i2"],
@@ -64,7 +64,7 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
   // Six slots: two jobs that commit and end meanwhile, two that end without a word, two that go on beyond; two wait.
   for (const own of [1, 2]) await submit(`scenario: paced {"steps": 4, "ms": 900, "n": ${own}}`, remote.path);
   for (let n = 0; n < 2; n += 1) await submit('scenario: noop {"ms": 3500}');
-  const back = join(directory, "store-is-back");
+  const back = join(controls, "store-is-back");
   for (let n = 0; n < 2; n += 1) await submit(`scenario: paced {"until": "${back}", "ms": 300}`);
   await until(async () => (await runsIn(journal)).size === 6, { what: "six agents to be at work" });
   for (let n = 0; n < 2; n += 1) await submit("scenario: noop");

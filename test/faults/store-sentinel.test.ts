@@ -21,7 +21,7 @@ test("when Sentinel makes the replica the master, acknowledged jobs are found, r
   const { services, journal } = world;
   const [first, second] = [nth(services, 0), nth(services, 1)];
   const submit = async (task: string) => (await first.client.run_task({ task })).job.id;
-  const over = join(directory, "over");
+  const over = join(world.controls, "over");
   const goingOn = `scenario: paced ${JSON.stringify({ until: over, ms: 300 })}`;
   const long = await Promise.all([1, 2].map(() => submit(goingOn)));
   await until(async () => (await runsIn(journal)).size === 2, { what: "the agents to be at work" });

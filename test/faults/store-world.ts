@@ -20,7 +20,7 @@ export const stubborn = "stubborn";
 
 /** Instances with the fake agent, its journal, a repository, and a profile `stubborn`. */
 export const createStoreWorld = async ({ directory, names, kvUrl, env = {} }: Options) => {
-  const { path: journal, env: noting } = await agentJournal(directory);
+  const { path: journal, controls, env: noting } = await agentJournal(directory);
   const remote = await makeRemoteIn(directory);
   const cluster = await createCluster({
     kvUrl,
@@ -31,7 +31,7 @@ export const createStoreWorld = async ({ directory, names, kvUrl, env = {} }: Op
   await mkdir(profiles, { recursive: true });
   await writeFile(join(profiles, `${stubborn}.yml`), "extends: code\nretry_lost: true\n");
   const services = await Promise.all(names.map((name) => cluster.start(name)));
-  return { journal, remote, cluster, services };
+  return { journal, controls, remote, cluster, services };
 };
 
 /** Of a list that is known to have it. */

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -21,9 +21,21 @@ afterAll(() => model.close());
 const { sandbox } = await createSandbox("bwrap");
 const agentCliBinary = fileURLToPath(new URL("../../node_modules/.bin/claude", import.meta.url));
 
+/** What a profile brings: the CLI's settings and its MCP configuration. */
+type Profile = { settings: object; mcp: object };
+
 /** Has the agent run one command in a worktree, and resolves to what the command said. */
-const run = async (command: string, { settings, launch, ...options }: Partial<FakeRunOptions> = {}) => {
+const run = async (
+  command: string,
+  { settings, launch, profile, ...options }: Partial<FakeRunOptions> & { profile?: Profile } = {},
+) => {
   const directory = await temporaryDirectory();
+  const configDir = join(directory, "config");
+  await mkdir(configDir);
+  const settingsFile = join(configDir, "service-settings.json");
+  const mcpConfigFile = join(configDir, "service-mcp.json");
+  await writeFile(settingsFile, JSON.stringify(profile?.settings ?? {}));
+  await writeFile(mcpConfigFile, JSON.stringify(profile?.mcp ?? { mcpServers: {} }));
   const { worktree } = await makeWorktree();
   await writeFile(join(worktree.path, "search.sh"), search);
   const borrows = [join(worktree.cacheDir, "objects"), join(worktree.ownDir, "objects")];
@@ -33,6 +45,9 @@ const run = async (command: string, { settings, launch, ...options }: Partial<Fa
     sandbox,
     settings: { agentCliBinary, modelBaseUrl: model.url, modelAuthToken: "canary-7d1", ...settings },
     launch: {
+      configDir,
+      settingsFile,
+      mcpConfigFile,
       bypassPermissions: true,
       args: ["--model", "sonnet", "--dangerously-skip-permissions"],
       ...launch,
@@ -103,4 +118,15 @@ test("npm installs a package from a registry on loopback that the operator allow
   expect(said).toMatch(/^refused[\s\S]*added 1 package[\s\S]*hello$/);
   expect(registry.asked).toEqual(["/demo-greeting", "/demo-greeting-1.0.0.tgz"]);
   expect(other.asked).toEqual([]);
+});
+
+test("hooks and MCP servers of a profile run inside as well", async () => {
+  const outside = await temporaryDirectory();
+  await writeFile(join(outside, "secret"), "planted-secret");
+  const look = (name: string): string => `cat ${outside}/secret > ${name} 2>&1; echo ran >> ${name}`;
+  const hooks = { SessionStart: [{ hooks: [{ type: "command", command: look("hook") }] }] };
+  const mcpServers = { looking: { command: "sh", args: ["-c", look("server")] } };
+  const { worktree } = await run("true", { profile: { settings: { hooks }, mcp: { mcpServers } } });
+  for (const name of ["hook", "server"])
+    expect(await readFile(join(worktree.path, name), "utf8")).toMatch(/No such file or directory\nran\n/);
 });

@@ -13,6 +13,7 @@ test.each([
     "n/node_modules/a/node_modules/b/b.js",
     ["n/node_modules/a/node_modules/b"],
   ],
+  ["of a checkout, that", "work/tool/src/cli.js", ["work/tool"]],
   ["of a prefix, bin and lib", ".local/bin/tool", [".local/bin", ".local/lib"]],
   ["of a bin of the user's, that alone", "bin/tool", ["bin"]],
   ["of a directory of its own, that", ".local/share/tool/versions/1.0", [".local/share/tool/versions"]],
@@ -21,7 +22,8 @@ test.each([
   const home = await temporaryDirectory();
   vi.stubEnv("HOME", home);
   await mkdir(join(home, ".local/lib"), { recursive: true });
-  await writeFile(join(home, "package.json"), "{}");
+  await mkdir(join(home, "work/tool"), { recursive: true });
+  for (const place of ["", "work/tool"]) await writeFile(join(home, place, "package.json"), "{}");
   await mkdir(dirname(join(home, file)), { recursive: true });
   await writeFile(join(home, file), "#!/bin/sh\n", { mode: 0o755 });
   await mkdir(join(home, "links"));

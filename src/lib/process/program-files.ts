@@ -26,10 +26,20 @@ const placesOf = async (file: string): Promise<string[]> => {
   const [installed] = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? [];
   if (installed !== undefined) return [installed];
   const directory = dirname(file);
+  for (let at = directory; !holdsHome(at); at = dirname(at))
+    if (await exists(join(at, "package.json"))) return [at];
   const library = join(dirname(directory), "lib");
   if (basename(directory) === "bin")
-    return (await stat(library).catch(() => null)) === null
-      ? [directory]
-      : [directory, await realpath(library)];
-  return [`${homedir()}/`.startsWith(`${directory}/`) ? file : directory];
+    return (await exists(library)) ? [directory, await realpath(library)] : [directory];
+  return [holdsHome(directory) ? file : directory];
 };
+
+/** A package.json lies there by accident. */
+const holdsHome = (directory: string): boolean =>
+  directory === "/" || `${homedir()}/`.startsWith(`${directory}/`);
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
