@@ -116,9 +116,7 @@ export const createSandbox = async (
   }
   const why = problems.join(" ");
   if (wanted !== "auto")
-    throw new Error(
-      `SERVICE_AGENT_SANDBOX=${why} Or set it to auto or off: agents then have all rights of the service's user`,
-    );
+    throw new Error(`SERVICE_AGENT_SANDBOX=${why} Or set it to auto, which takes what works here`);
   return { sandbox: noSandbox, warning: `Agents run without a sandbox. ${why}` };
 };
 

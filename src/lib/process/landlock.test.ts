@@ -67,3 +67,29 @@ test("its exit code is the program's, and a program that is missing is said to b
   const missing = spawnSync(command, args, { encoding: "utf8" });
   expect(missing).toMatchObject({ status: 126, stderr: expect.stringContaining("landlock: /no/such") });
 });
+
+test.each([
+  ["TCP", "2, 1, 0", true],
+  ["TCP of IPv6, by name", "10, 1 | 0x80800, 6", true],
+  ["the addresses of the machine (netlink)", "16, 3, 0", true],
+  ["a Unix socket", "1, 1, 0", false],
+  ["datagrams", "2, 2, 0", false],
+  ["datagrams of IPv6", "10, 2, 17", false],
+  ["MPTCP, which is a stream as well", "2, 1, 262", false],
+  ["the host of a virtual machine (vsock)", "40, 1, 0", false],
+  ["packets", "17, 3, 0", false],
+])("a socket for %s: %s: %s", (_what, socket, isAllowed) => {
+  const script = `perl -e 'exit(socket(my $s, ${socket}) ? 0 : $!{EPERM} ? 3 : 4)'`;
+  const { status } = run({ readable: [], writable: ["/dev/null"], ports: [1] }, script);
+  expect(status).toBe(isAllowed ? 0 : 3);
+});
+
+test.each([
+  ["a pair of Unix sockets", "socketpair(my $a, my $b, 1, 1, 0)", true],
+  ["a pair for datagrams, which reach others as well", "socketpair(my $a, my $b, 1, 2, 0)", false],
+  ["io_uring, which can make sockets", 'syscall(425, 1, my $p = "\\0" x 200) >= 0', false],
+])("%s: %s: %s", (_what, call, isAllowed) => {
+  const script = `perl -e 'exit(${call} ? 0 : $!{EPERM} ? 3 : 4)'`;
+  const { status } = run({ readable: [], writable: ["/dev/null"], ports: [1] }, script);
+  expect(status).toBe(isAllowed ? 0 : 3);
+});

@@ -3,18 +3,19 @@ type Architecture = {
   id: number;
   /** Numbers of add_key, request_key and keyctl. */
   keys: readonly number[];
-  /** Of socket. */
   socket: number;
+  /** Of socketpair. */
+  pair: number;
   /** Of calls that make sockets in other ways: io_uring_setup, socketcall. */
   more: readonly number[];
 };
 
 /** x86-64; i386, which a 64-bit program can call as well; arm64; arm. */
 const architectures: readonly Architecture[] = [
-  { id: 0xc000003e, keys: [248, 249, 250], socket: 41, more: [425] },
-  { id: 0x40000003, keys: [286, 287, 288], socket: 359, more: [425, 102] },
-  { id: 0xc00000b7, keys: [217, 218, 219], socket: 198, more: [425] },
-  { id: 0x40000028, keys: [309, 310, 311], socket: 281, more: [425] },
+  { id: 0xc000003e, keys: [248, 249, 250], socket: 41, pair: 53, more: [425] },
+  { id: 0x40000003, keys: [286, 287, 288], socket: 359, pair: 360, more: [425, 102] },
+  { id: 0xc00000b7, keys: [217, 218, 219], socket: 198, pair: 199, more: [425] },
+  { id: 0x40000028, keys: [309, 310, 311], socket: 281, pair: 288, more: [425] },
 ];
 
 /** Calls of x32 have this bit. They are refused: nobody needs them, and each has a second number. */
@@ -64,13 +65,21 @@ const judges = {
 
 /**
  * A seccomp filter (`struct sock_filter[]`). It refuses the kernel's keyrings with EPERM: a session keyring is inherited, and
- * the service's may hold keys. `sockets`: which ones it leaves; pairs it always does. Calls of an architecture that is not in
- * the list are refused as a whole.
+ * the service's may hold keys. `sockets`: which ones it leaves. Where these are not Unix ones it leaves pairs of them, but not
+ * for datagrams, which can be sent to others as well. Calls of an architecture that is not in the list are refused as a whole.
  */
 export const systemCallFilter = ({ sockets }: { sockets: keyof typeof judges }): Buffer => {
   const program: Instruction[] = [];
-  for (const { id, keys, socket, more } of architectures) {
-    const rest: Instruction[] = [[ifEqual, 1, 0, socket], allowed, ...judges[sockets]];
+  for (const { id, keys, socket, pair, more } of architectures) {
+    const judge: readonly Instruction[] = judges[sockets];
+    const judgePair: Instruction[] = [
+      [ifEqual, 0, 3, pair],
+      [load, 0, 0, 24],
+      [and, 0, 0, 0xf],
+      [ifEqual, judge.length, 0, 2],
+    ];
+    const others = [...(sockets === "usual" ? [] : judgePair), allowed];
+    const rest: Instruction[] = [[ifEqual, others.length, 0, socket], ...others, ...judge];
     const tests = [[ifAtLeast, x32], ...[...keys, ...more].map((call) => [ifEqual, call])] as [
       number,
       number,
