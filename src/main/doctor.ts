@@ -15,7 +15,7 @@ import { askGitHost, type HostAnswer } from "../repos/host-check.ts";
 import { selfTest } from "../repos/self-test.ts";
 import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
-import { createSandbox } from "../sandbox/sandbox.ts";
+import { probeSandboxes } from "../sandbox/sandbox.ts";
 import { freeRoom, minRoom, sandboxText } from "./readiness.ts";
 
 type Diagnosis = {
@@ -91,12 +91,17 @@ const modelAccess = async ({ settings }: Diagnosis): Promise<string> => {
   throw new Warning("No model credential is known here; svc run shows whether agents need one");
 };
 
-/** Runs the whole list of arguments that a run would get. */
-const sandbox = async ({ settings }: Diagnosis): Promise<string> => {
-  const { sandbox: made, warning } = await createSandbox(settings.agentSandbox);
-  if (warning !== null) throw new Warning(warning);
-  if (made.mode === "off") throw new Warning(sandboxText.off);
-  return sandboxText[made.mode];
+/** Runs the whole list of arguments that a run would get, of each kind. */
+const sandbox = async ({ settings: { agentSandbox: wanted } }: Diagnosis): Promise<string> => {
+  if (wanted === "off") throw new Warning(sandboxText.off);
+  const found = await probeSandboxes();
+  const fitting = found.filter(({ mode }) => wanted === "auto" || mode === wanted);
+  const taken = fitting.find(({ problem }) => problem === null);
+  const problems = fitting.flatMap(({ mode, problem }) => (problem === null ? [] : [`${mode}: ${problem}`]));
+  if (taken?.mode === "bwrap" || (taken !== undefined && wanted !== "auto")) return sandboxText[taken.mode];
+  if (taken !== undefined) throw new Warning([`${sandboxText[taken.mode]}.`, ...problems].join(" "));
+  const said = `Agents have no sandbox: ${problems.join("; ")}`;
+  throw wanted === "auto" ? new Warning(said) : new Error(said);
 };
 
 const rights = async ({ settings, env }: Diagnosis, asked: Promise<HostAnswer | null>): Promise<string> => {

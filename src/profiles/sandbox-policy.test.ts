@@ -48,9 +48,9 @@ test("the operator's, the profile's and the submission's lists count together; o
 const reserved = ["/home/svc/.service", "/var/lib/svc/jobs"];
 
 test.each([
-  [{ read: ["/home/svc/.service"] }, /holds what is the service's alone/],
-  [{ read: ["/home/svc/.service/jobs-config/x"] }, /service's alone/],
-  [{ read: ["/"] }, /service's alone/],
+  [{ read: ["/home/svc/.service"] }, /no agent may have/],
+  [{ read: ["/home/svc/.service/jobs-config/x"] }, /no agent may have/],
+  [{ read: ["/"] }, /no agent may have/],
   [{ write: ["/home/svc/"] }, /sandbox\.write names \/home\/svc\//],
 ])("%j holds the service's state", (block, message) => {
   expect(refusalOf(block, { reserved, isCompanion: false, serviceWide: none })).toMatch(message);

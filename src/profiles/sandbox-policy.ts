@@ -127,7 +127,7 @@ export const refusalOf = (
     for (const path of block[key] ?? []) {
       const other = reserved.find((place) => isWithin(place, path) || isWithin(path, place));
       if (other !== undefined)
-        return `sandbox.${key} names ${path}, which holds what is the service's alone (${other}): name a directory apart from it`;
+        return `sandbox.${key} names ${path}, and no agent may have ${other}: name a directory apart from it`;
     }
   if (!isCompanion) return null;
   const leave = { read: [...installed, ...serviceWide.read], write: serviceWide.write };

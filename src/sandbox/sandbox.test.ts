@@ -173,7 +173,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
       expect.stringContaining(`${missing}, which does not exist`),
       expect.stringContaining("have /, which leads"),
       expect.stringContaining(
-        `${home}, which leads to ${home} and so to what is the service's alone (${keys})`,
+        `${home}, which leads to ${home} and no agent may have ${keys}`,
       ),
     ]);
   });

@@ -201,7 +201,7 @@ const placesOf = async (
     else if (held === undefined) found.paths.push(real);
     else
       found.warnings.push(
-        `The sandbox was to have ${path}, which leads to ${real} and so to what is the service's alone (${held}); it was left out.`,
+        `The sandbox was to have ${path}, which leads to ${real}, and no agent may have ${held}; it was left out.`,
       );
   }
   return found;

@@ -116,7 +116,7 @@ test("a profile whose sandbox is wrong, or names what is the service's alone, is
   const { profiles } = await service.client.list_profiles({});
   const faults = Object.fromEntries(profiles.map(({ name, error }) => [name, error]));
   expect(faults["open"]).toBeNull();
-  expect(faults["greedy"]).toMatch(/sandbox\.read names .*, which holds what is the service's alone/);
+  expect(faults["greedy"]).toMatch(/sandbox\.read names .*, and no agent may have /);
   expect(faults["wrong"]).toMatch(/sandbox\.hosts "http:\/\/a" is no host/);
   expect(faults["wrong"]).toMatch(/sandbox\.memory must be bytes, or like 300M or 2G/);
   expect(faults["wrong"]).toMatch(/unknown key sandbox\.network/);
