@@ -172,9 +172,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
       expect.stringContaining(`${planted}, which leads to ${keys}`),
       expect.stringContaining(`${missing}, which does not exist`),
       expect.stringContaining("have /, which leads"),
-      expect.stringContaining(
-        `${home}, which leads to ${home} and no agent may have ${keys}`,
-      ),
+      expect.stringContaining(`${home}, which leads to ${home}, and no agent may have ${keys}`),
     ]);
   });
 
