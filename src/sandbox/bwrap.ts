@@ -48,19 +48,21 @@ export const findBwrap = async (): Promise<Kind> => {
 const proxyPort = 3128;
 
 /**
- * Starts forwarders beside the program, which takes the shell's place: for proxies, and for each port of the host's loopback
- * that the operator allows, because no client asks a proxy for that.
+ * Starts forwarders beside the program, which takes the shell's place once they listen: for proxies, and for each port of the
+ * host's loopback that the operator allows, because no client asks a proxy for that.
  */
 const forwarding = (program: string, loopback: Place["loopback"]): string[] => {
-  const local = loopback.map(({ name, port }) => [
-    port,
-    `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`,
-  ]);
-  const starts = [[proxyPort, `UNIX-CONNECT:${socketInside}`], ...local].map(
+  const local = loopback.map(
+    ({ name, port }) => [port, `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`] as const,
+  );
+  const all = [[proxyPort, `UNIX-CONNECT:${socketInside}`] as const, ...local];
+  const starts = all.map(
     ([port, target]) =>
       `${program} TCP-LISTEN:${port},bind=127.0.0.1,fork,reuseaddr ${target} >/dev/null 2>&1 </dev/null & `,
   );
-  return ["/bin/sh", "-c", `${starts.join("")}exec "$@"`, "sh"];
+  // One line each, and that of the headings. One that cannot listen is not waited for for ever.
+  const wait = `n=0; until [ $(wc -l </proc/net/tcp) -gt ${all.length} ] || [ $n = 200 ]; do n=$((n+1)); sleep 0.005; done; `;
+  return ["/bin/sh", "-c", `${starts.join("")}${wait}exec "$@"`, "sh"];
 };
 
 const noForwarder = "The agent reaches no hosts, because socat is not installed: apt-get install socat";
