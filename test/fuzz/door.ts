@@ -298,7 +298,7 @@ export const fuzzDoor = async ({
   );
   const ports: Ports = { trap: trapPort, host: hostPort };
   const resolving = chanceOf(seed);
-  const open = () => {
+  const open = (word: string | null) => {
     const route = { target: new URL(`http://127.0.0.1:${modelPort}/base`), headers: { "x-api-key": canary } };
     return openDoor({
       routes: [
@@ -313,15 +313,19 @@ export const fuzzDoor = async ({
         ),
       ],
       onDenied: (name) => name.length > 300 && fault(`a name of ${name.length} characters is told`),
+      word,
       resolve: async () => Array.from({ length: resolving(4) }, () => pick(resolving, answers)),
       limits,
     });
   };
-  const door = await open();
+  const door = await open(null);
+  const guarded = await open("word-of-the-run");
   const ask = async (number: number): Promise<void> => {
     const chance = chanceOf(seed + number * 7919);
     const bytes = bytesOf(chance, ports);
-    const client = connect({ path: door.socket, allowHalfOpen: true });
+    const isStranger = chance(5) === 0;
+    const place = isStranger ? { port: guarded.port ?? 0, host: "127.0.0.1" } : { path: door.socket };
+    const client = connect({ ...place, allowHalfOpen: true });
     client.on("error", () => undefined);
     let said = "";
     client.on("data", (piece) => (said += piece.toString("latin1")));
@@ -338,6 +342,7 @@ export const fuzzDoor = async ({
     clearTimeout(late);
     tally.longest = Math.max(tally.longest, Math.round(performance.now() - began));
     if (said.includes(canary)) fault(`the credential comes back: ${said}`);
+    if (isStranger && / 200 /.test(said)) fault(`${number}: a stranger is let in: ${said}`);
     const status = /^HTTP\/1\.1 (\d{3})/.exec(said)?.[1] ?? "closed";
     tally.answers[status] = (tally.answers[status] ?? 0) + 1;
     tally.asked += 1;
@@ -369,6 +374,7 @@ export const fuzzDoor = async ({
     if (tally.growth > 16 * 2 ** 20 + count * 512) fault(`the heap grows by ${tally.growth} bytes`);
   } finally {
     await door[Symbol.asyncDispose]();
+    await guarded[Symbol.asyncDispose]();
     for (const server of servers) server.close();
     model.closeAllConnections();
     host.closeAllConnections();
