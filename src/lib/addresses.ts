@@ -16,7 +16,7 @@ for (const net of [
   "192.0.0.192/32",
   "224.0.0.0/4",
   "240.0.0.0/4",
-  "::/127",
+  "::/96",
   "fe80::/10",
   "fd00:ec2::254/128",
   "fd20:ce::254/128",
@@ -38,7 +38,7 @@ export const isRefusedAddress = (address: string, own: readonly string[] = ownAd
   if (isIPv4(plain)) return refused.check(plain, "ipv4") || own.includes(plain);
   const inner = embeddedIPv4(plain);
   if (inner !== null) return isRefusedAddress(inner, own);
-  return refused.check(plain, "ipv6") || own.some((mine) => isIP(mine) === 6 && same(mine, plain));
+  return refused.check(plain, "ipv6") || own.map(canonical).includes(canonical(plain));
 };
 
 const ownAddresses = (): string[] =>
@@ -46,16 +46,13 @@ const ownAddresses = (): string[] =>
 
 /** Of an IPv4-mapped (::ffff:0:0/96), an IPv4-compatible (::/96) or a NAT64 address (64:ff9b::/96). */
 const embeddedIPv4 = (address: string): string | null => {
-  const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const [, high = "", low = ""] =
-    /^(?:::(?:ffff:)?|64:ff9b::)([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(text) ?? [];
+    /^(?:::(?:ffff:)?|64:ff9b::)([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical(address)) ?? [];
   if (high === "") return null;
   const [a, b] = [Number.parseInt(high, 16), Number.parseInt(low, 16)];
   return [a >> 8, a & 255, b >> 8, b & 255].join(".");
 };
 
-const same = (one: string, other: string): boolean => {
-  const list = new BlockList();
-  list.addAddress(one, "ipv6");
-  return list.check(other, "ipv6");
-};
+/** One text for all that an IPv6 address can be written as. */
+const canonical = (address: string): string =>
+  address.includes(":") ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address;

@@ -14,6 +14,7 @@ import {
   remoteRefs,
   type AgentClone,
 } from "./clone.ts";
+import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
 import type { OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
@@ -62,13 +63,15 @@ export const capture = async (
     .map((line) => (/^[0-9a-f]{40}$/.test(line) ? line : undefined));
   // Unchanged files keep what the index knows of them, so that git need not read them.
   await runGit(context, worktree, ["read-tree", "-i", "--reset", headTree]);
+  const filled = await filledPointers(context, worktree);
   const { staged, skipped } = await readAgentIndex(context, worktree, { agent, headTree });
   const stage = ["update-index", "-z", "--index-info"];
   if (staged !== "") await runGit(context, worktree, stage, { input: pathBytes(staged) });
   const hidden = await absentIn(path, [...(owned?.leftOut ?? []), ...skipped]);
-  const index = await indexHiding(context, worktree, hidden);
+  const index = await indexHiding(context, worktree, [...hidden, ...filled]);
   const adding = { path, ownDir, index };
   const kept = await addAll(context, adding, { live });
+  if (filled.length > 0) await unhide(context, adding, filled);
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   return { agent, owned, head, headTree, tip, tree, index, isStaged: staged !== "", kept };
 };
@@ -132,6 +135,11 @@ const readAgentIndex = async (
     return { staged: lines.join(""), skipped };
   };
   return unlessRefused(reading(), () => none);
+};
+
+const unhide = (context: GitContext, adding: Adding, paths: string[]): Promise<unknown> => {
+  const input = Buffer.concat(paths.map((path) => pathBytes(`${path}\0`)));
+  return runGit(context, adding, ["update-index", "--no-skip-worktree", "-z", "--stdin"], { input });
 };
 
 type Adding = { path: string; ownDir: string; index: string };

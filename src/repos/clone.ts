@@ -93,13 +93,16 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
   if (!(await isDirectory(gitDir))) refuse(".git is no directory");
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
-    args: [...partsRead, ..."-type f -o -type d -o -print -quit".split(" ")],
+    args: [
+      ...partsRead,
+      ...`( -type f -o -type d ) ( -path objects/* -o ${small} ) -o -print -quit`.split(" "),
+    ],
     cwd: gitDir,
     env: { LC_ALL: "C" },
     timeoutSeconds: context.settings.gitTimeout,
     signal: context.signal,
   });
-  if (stdout !== "") refuse(`.git/${stdout.trim().slice(0, 200)} is no file`);
+  if (stdout !== "") refuse(`.git/${stdout.trim().slice(0, 200)} is no file, or a huge one`);
   const ownDir = ownDirectory(context, worktreeId);
   const own = lendersOf({ ...worktree, ownDir }).map((lender) => join(lender, "objects"));
   const lenders = (await textOf(join(gitDir, "objects/info/alternates"))).split("\n");
@@ -109,6 +112,9 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
   const foreign = lenders.map((line) => pathBytes(line).toString()).find(isForeign);
   if (foreign !== undefined) refuse(`it borrows from ${foreign.slice(0, 200)}`);
 };
+
+/** All but objects is read at once: 64 MiB at most. */
+const small = "-size -65537k";
 
 /** What the service reads of an agent's clone. */
 const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees info".split(" ");

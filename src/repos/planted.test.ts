@@ -43,6 +43,7 @@ const plants: [string, Plant][] = [
   ],
   ["packed refs that are a link", (at, other) => link(`${other}/packed-refs`, `${at}/packed-refs`)],
   ["a branch that is a link", (at, other) => link(`${other}/refs/remotes/origin/main`, `${at}/refs/heads/x`)],
+  ["a gigabyte of packed refs", (at) => truncate(`${at}/packed-refs`, 1e9)],
   ["refs that are a link", (at, other) => link(`${other}/refs`, `${at}/refs`)],
   ["logs that are a link", (at, other) => link(`${other}/logs`, `${at}/logs`)],
   ["objects that are a link", (at, other) => link(`${other}/objects`, `${at}/objects`)],

@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
@@ -17,6 +17,21 @@ test("where the job works is on record when its agent is, though earlier progres
     branch: `service/${job.record.id.slice(0, 8)}`,
   });
 });
+
+test("a job whose agent leaves a file of 300 GB that holds nothing ends within 10 s, with a warning that names it", async () => {
+  const job = await claimJob("scenario: work");
+  const { kind } = await job.execute({
+    record: async (patch) => {
+      const file = join(String(patch.worktree_path), "large.bin");
+      if (patch.worktree_path) await writeFile(file, "");
+      if (patch.worktree_path) await truncate(file, 300e9);
+      return await job.run.record(patch);
+    },
+  });
+  expect(kind).toBe("succeeded");
+  const { warnings } = await job.stored();
+  expect(warnings.join()).toContain("file larger than SERVICE_MAX_REPO_BYTES: large.bin");
+}, 10_000);
 
 test("a job that is stopped before its agent got the prompt waits again", async () => {
   const job = await claimJob("scenario: work");

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/run.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
@@ -8,7 +7,7 @@ import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles } from "../profiles/profile.ts";
-import { RepoError, type Repos, type Worktree, type CachedRepo } from "../repos/repos.ts";
+import { borrowedBy, RepoError, type Repos, type Worktree, type CachedRepo } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
@@ -81,7 +80,7 @@ export const createRunner = (deps: Dependencies) => {
       run,
       worktree: own,
       directory: worktree.path,
-      borrows: [join(worktree.cacheDir, "objects"), join(worktree.ownDir, "objects")],
+      borrows: borrowedBy(worktree),
       launch,
       readOnly: profile.readOnly,
       agent: deps.agent,

@@ -40,8 +40,7 @@ export type DoorOptions = {
   word?: string | null;
   /** Resolves a name to addresses; absent: by the system. */
   resolve?: (name: string) => Promise<string[]>;
-  /** How long a request may take to arrive, a name to be resolved and a connection to be made, ms; absent: 10 s. */
-  connectMs?: number;
+  limits?: Partial<typeof usual>;
 };
 
 export type Door = AsyncDisposable & {
@@ -51,10 +50,10 @@ export type Door = AsyncDisposable & {
   port: number | null;
 };
 
-/** Most connections and requests at once (a client may ask for more before the first answer); longest silence, ms. */
-const limits = { atOnce: 256, silentMs: 600_000 };
+/** Most connections at once; how long the head of a request, a name or a connection may take; longest silence. */
+const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000 };
 
-type Settings = Required<DoorOptions>;
+type Settings = Required<DoorOptions> & { agents: Record<string, http.Agent>; limits: typeof usual };
 
 /**
  * The only way out of a sandbox: a proxy on a Unix socket of one run.
@@ -71,14 +70,14 @@ type Settings = Required<DoorOptions>;
  * nothing. Redirects are the client's to follow, so each is judged anew.
  */
 export const openDoor = async (options: DoorOptions): Promise<Door> => {
-  const settings: Settings = { resolve: system, connectMs: 10_000, word: null, ...options };
+  const kept = { keepAlive: true };
+  const agents = { "http:": new http.Agent(kept), "https:": new https.Agent(kept) };
+  const limits = { ...usual, ...options.limits };
+  const { connectMs, atOnce } = limits;
+  const settings: Settings = { resolve: system, word: null, ...options, agents, limits };
   const directory = await mkdtemp(join(tmpdir(), "svc-door-"));
   const socket = join(directory, "s");
   const clients = new Set<Duplex>();
-  const agents = {
-    "http:": new http.Agent({ keepAlive: true }),
-    "https:": new https.Agent({ keepAlive: true }),
-  };
   const [busy, known] = [new WeakSet<Duplex>(), new WeakSet<Duplex>()];
   /** A connection whose client has said the word is the run's. */
   const isRun = ({ socket: client, headers }: IncomingMessage): boolean => {
@@ -88,33 +87,30 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   let begun = 0;
   /** Counts what is on its way out: a client that has left does not end it at once. */
   const counted = async <Value>(work: () => Promise<Value>): Promise<Value> => {
-    if (begun >= limits.atOnce) throw new Refusal(503, "Too many requests at once");
+    if (begun >= atOnce) throw new Refusal(503, "Too many requests at once");
     begun += 1;
     return await work().finally(() => (begun -= 1));
   };
-  const times = { headersTimeout: settings.connectMs, requestTimeout: 0, keepAliveTimeout: 60_000 };
-  const server = http.createServer(
-    { ...times, connectionsCheckingInterval: settings.connectMs },
-    (asked, answer) => {
-      const { socket: client, url = "" } = asked;
-      if (!isRun(asked)) return refuse(answer, stranger);
-      // No program asks for more before the first answer: it could hold any number of connections to a host.
-      if (busy.has(client)) return void client.destroy();
-      busy.add(client);
-      answer.once("close", () => busy.delete(client));
-      const path = ownPath.exec(url)?.[1];
-      counted(async () => {
-        const to =
-          path === undefined ? await toHost(settings, asked) : toRoute(settings, agents, asked, path);
-        await pass(settings, asked, answer, to);
-      }).catch((error: unknown) => refuse(answer, error));
-    },
-  );
-  server.maxConnections = limits.atOnce;
-  server.on("connection", (client) => {
-    clients.add(client);
-    client.once("close", () => clients.delete(client));
+  const times = {
+    headersTimeout: connectMs,
+    connectionsCheckingInterval: connectMs,
+    keepAliveTimeout: 60_000,
+  };
+  const server = http.createServer({ ...times, requestTimeout: 0 }, (asked, answer) => {
+    const { socket: client, url = "" } = asked;
+    if (!isRun(asked)) return refuse(answer, stranger);
+    // No program asks for more before the first answer: it could hold any number of connections to a host.
+    if (busy.has(client)) return void client.destroy();
+    busy.add(client);
+    answer.once("close", () => busy.delete(client));
+    const path = ownPath.exec(url)?.[1];
+    counted(async () => {
+      const target = path === undefined ? await toHost(settings, asked) : toRoute(settings, asked, path);
+      await pass(asked, answer, target, limits);
+    }).catch((error: unknown) => refuse(answer, error));
   });
+  server.maxConnections = atOnce;
+  server.on("connection", (client) => clients.add(client.once("close", () => clients.delete(client))));
   server.on("connect", (asked, client, head) => {
     client.on("error", () => client.destroy());
     if (!isRun(asked)) return say(client, stranger);
@@ -136,13 +132,10 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
       (error: unknown) => say(client, refusalOf(error)),
     );
   });
-  server.on("clientError", (_error, client) =>
-    say(client, new Refusal(400, "No whole HTTP request arrived")),
-  );
-  server.listen(socket);
-  await once(server, "listening");
+  server.on("clientError", (_error, client) => say(client, new Refusal(400, "This is no whole request")));
+  await once(server.listen(socket), "listening");
   await chmod(socket, 0o600);
-  const listener = settings.word === null ? null : await listenAtPort(server);
+  const listener = settings.word === null ? null : await listenAtPort(server, atOnce);
   return {
     socket,
     port: listener === null ? null : (listener.address() as AddressInfo).port,
@@ -173,9 +166,9 @@ class Refusal extends Error {
 }
 
 /** Its connections are the server's. */
-const listenAtPort = async (server: http.Server): Promise<Server> => {
+const listenAtPort = async (server: http.Server, atOnce: number): Promise<Server> => {
   const listener = createServer({ allowHalfOpen: true }, (client) => server.emit("connection", client));
-  listener.maxConnections = limits.atOnce;
+  listener.maxConnections = atOnce;
   await once(listener.listen(0, "127.0.0.1"), "listening");
   return listener;
 };
@@ -224,18 +217,11 @@ type Target = {
 /** Paths that no server reads in another way: without escapes, and no part begins with a dot. */
 const plainPath = /^(?:\/[\w:@~-][\w.:@~-]*)+\/?$/;
 
-/** Not TRACE: its answer repeats the credential. */
-const methods = new Set(["GET", "HEAD", "POST", "DELETE"]);
-
-const toRoute = (
-  { routes }: Settings,
-  agents: Record<string, http.Agent>,
-  asked: IncomingMessage,
-  url: string,
-): Target => {
+const toRoute = ({ routes, agents }: Settings, asked: IncomingMessage, url: string): Target => {
   const [path = "", query = ""] = url.split(/\?(.*)/s);
   const route = routes.find(({ paths }) => paths.test(path));
-  if (route === undefined || !plainPath.test(path) || !methods.has(asked.method ?? ""))
+  // Not by TRACE: its answer repeats the credential.
+  if (route === undefined || !plainPath.test(path) || !/^(GET|HEAD|POST|DELETE)$/.test(asked.method ?? ""))
     throw new Refusal(404, "There is nothing at this path");
   const place = new URL(route.target);
   place.pathname = `${place.pathname.replace(/\/+$/, "")}${route.paths.exec(path)?.[1] ?? path}`;
@@ -257,7 +243,7 @@ const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Targe
 
 /** Answers with the addresses that were judged, whatever the name says by then. @throws Refusal */
 const judged = async (
-  { hosts, onDenied, resolve, connectMs }: Settings,
+  { hosts, onDenied, resolve, limits }: Settings,
   { name, port }: { name: string; port: number },
 ): Promise<LookupFunction> => {
   const shown = `${name.includes(":") ? `[${name}]` : name}:${port}`;
@@ -267,7 +253,7 @@ const judged = async (
   };
   const how = judge(hosts, { name, port });
   if (how === "refused") deny("is not in the list of hosts that this run may reach");
-  const late = once(AbortSignal.timeout(connectMs), "abort").then(() => null);
+  const late = once(AbortSignal.timeout(limits.connectMs), "abort").then(() => null);
   const resolving = isIP(name) === 0 ? resolve(name).catch(() => []) : [name];
   const addresses = await Promise.race([resolving, late]);
   if (addresses === null) throw new Refusal(504, `${name} is not resolved in time`);
@@ -289,9 +275,10 @@ const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promis
     throw new Refusal(400, "CONNECT takes host:port");
   const lookup = await judged(settings, target);
   const socket = connect({ host: target.name, port: target.port, lookup, noDelay: true });
-  socket.setTimeout(settings.connectMs, () => socket.destroy(new Refusal(504, `${url} does not answer`)));
+  const { connectMs, silentMs } = settings.limits;
+  socket.setTimeout(connectMs, () => socket.destroy(new Refusal(504, `${url} does not answer`)));
   await once(socket, "connect");
-  socket.setTimeout(limits.silentMs, () => socket.destroy());
+  socket.setTimeout(silentMs, () => socket.destroy());
   return socket;
 };
 
@@ -299,19 +286,18 @@ const hopByHop = /^(connection|expect|keep-alive|proxy-.*|te|trailer|transfer-en
 
 /** Headers that are not of one connection only. The length stays: without it a body would count as the next request. */
 const endToEnd = ({ headers }: IncomingMessage): Record<string, string | string[]> => {
-  const named = (headers.connection ?? "").toLowerCase().split(/\s*,\s*/);
-  const isOfOne = (name: string): boolean =>
-    hopByHop.test(name) || (named.includes(name) && name !== "content-length");
-  const kept = Object.entries(headers).filter(([name]) => !isOfOne(name));
+  const named = new Set((headers.connection ?? "").toLowerCase().split(/\s*,\s*/));
+  named.delete("content-length");
+  const kept = Object.entries(headers).filter(([name]) => !hopByHop.test(name) && !named.has(name));
   return Object.fromEntries(kept.map(([name, value]) => [name, value ?? ""]));
 };
 
 /** Passes the request on, and the answer back piece by piece. */
 const pass = async (
-  { connectMs }: Settings,
   asked: IncomingMessage,
   answer: ServerResponse,
   { url, headers, how }: Target,
+  { connectMs, silentMs }: typeof usual,
 ): Promise<void> => {
   const isTls = url.protocol === "https:";
   const { method, headers: given, socket } = asked;
@@ -324,24 +310,22 @@ const pass = async (
   });
   const late = (): void => void sent.destroy(new Refusal(504, `${url.host} does not answer`));
   const timer = setTimeout(late, connectMs);
+  const inTime = (): void => clearTimeout(timer);
   sent.once("socket", (host) => {
-    if (host.connecting) host.once(isTls ? "secureConnect" : "connect", () => clearTimeout(timer));
-    else clearTimeout(timer);
+    if (host.connecting) host.once(isTls ? "secureConnect" : "connect", inTime);
+    else inTime();
   });
-  sent.setTimeout(limits.silentMs, late);
+  sent.setTimeout(silentMs, late);
+  sent.once("close", inTime);
   answer.once("close", () => sent.destroy());
   pipeline(asked, sent, () => undefined);
-  try {
-    const got = await new Promise<IncomingMessage>((resolve, reject) => {
-      sent.once("response", resolve);
-      sent.on("error", reject);
-      // One that changes the protocol ends without either.
-      sent.once("close", () => reject(new Error(`${url.host} gave no answer`)));
-    });
-    answer.writeHead(got.statusCode ?? 502, endToEnd(got));
-    answer.flushHeaders();
-    pipeline(got, answer, () => undefined);
-  } finally {
-    clearTimeout(timer);
-  }
+  const got = await new Promise<IncomingMessage>((resolve, reject) => {
+    sent.once("response", resolve);
+    sent.on("error", reject);
+    // One that changes the protocol ends without either.
+    sent.once("close", () => reject(new Error(`${url.host} gave no answer`)));
+  });
+  answer.writeHead(got.statusCode ?? 502, endToEnd(got));
+  answer.flushHeaders();
+  pipeline(got, answer, () => undefined);
 };

@@ -21,8 +21,8 @@ type Piece = { chunk?: Chunk; source: Source };
  * @throws Error of the file system
  */
 export const readNew = async function* (source: Source): AsyncGenerator<Piece> {
-  // Opening a pipe must not wait for its writer.
-  const file = await open(source.path, constants.O_RDONLY | constants.O_NONBLOCK);
+  // Opening a pipe must not wait for its writer; an agent may have put a link there meanwhile.
+  const file = await open(source.path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
     const stats = await file.stat();
     if (!stats.isFile()) return;

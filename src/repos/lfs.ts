@@ -1,0 +1,67 @@
+import { createHash } from "node:crypto";
+import { lstat, open } from "node:fs/promises";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { nonBlocking } from "../lib/non-blocking.ts";
+import { runGit, type GitContext } from "./git-context.ts";
+import { inside } from "./path-bytes.ts";
+import type { Worktree } from "./repos.ts";
+
+type Content = { hash: string; size: number };
+
+/**
+ * Paths at which Git LFS has put the content that git's pointer names: they are unchanged, although the service, which runs
+ * no filter, sees other content than the pointer. Paths are bytes. The worktree's index must be that of the commit.
+ */
+export const filledPointers = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
+  // Git LFS makes it in each clone in which it runs.
+  if ((await lstat(join(worktree.gitDir, "lfs")).catch(() => null)) === null) return [];
+  const list = ["ls-files", "--stage", "-z", "--", ":(attr:filter=lfs)"];
+  const { stdout } = await runGit(context, worktree, list, { encoding: "latin1" });
+  const entries = stdout.split("\0").filter((entry) => entry.startsWith("100"));
+  const contents = await contentsOf(context, worktree, [...new Set(entries.map(idOf))]);
+  const filled: string[] = [];
+  for (const entry of entries) {
+    const path = entry.slice(entry.indexOf("\t") + 1);
+    const content = contents.get(idOf(entry));
+    if (content !== undefined && (await holds(context, inside(worktree.path, path), content)))
+      filled.push(path);
+  }
+  return filled;
+};
+
+/** Of an entry of the index: `100644 {id} 0\t{path}`. */
+const idOf = (entry: string): string => entry.slice(7, 47);
+
+/** What the pointers among these blobs name. */
+const contentsOf = async (
+  context: GitContext,
+  { ownDir }: Worktree,
+  ids: string[],
+): Promise<Map<string, Content>> => {
+  const ask = async (how: string, wanted: string[]): Promise<string> => {
+    const input = wanted.map((id) => `${id}\n`).join("");
+    return (await runGit(context, ownDir, ["cat-file", how], { input, encoding: "latin1" })).stdout;
+  };
+  const small = (await ask("--batch-check", ids)).matchAll(/^([0-9a-f]{40}) blob \d{1,3}$/gm);
+  const texts = await ask(
+    "--batch",
+    Array.from(small, ([, id = ""]) => id),
+  );
+  return new Map(
+    Array.from(texts.matchAll(pointer), ([, id = "", hash = "", size]) => [id, { hash, size: Number(size) }]),
+  );
+};
+
+const pointer =
+  /^([0-9a-f]{40}) blob \d+\nversion https:\/\/git-lfs\.github\.com\/spec\/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,15})$/gm;
+
+const holds = async ({ settings, signal }: GitContext, path: Buffer, wanted: Content): Promise<boolean> => {
+  const found = await lstat(path).catch(() => null);
+  if (found?.isFile() !== true || found.size !== wanted.size || found.size > settings.maxRepoBytes)
+    return false;
+  const hash = createHash("sha256");
+  const file = await open(path, nonBlocking.read);
+  await pipeline(file.createReadStream(), hash, { signal });
+  return hash.digest("hex") === wanted.hash;
+};
