@@ -13,10 +13,18 @@ const plain: Failure = {
 const refused =
   "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.";
 
+const maskedProc = "bwrap: Can't mount proc on /newroot/proc: Operation not permitted";
+
 test.each<[Partial<Failure>, RegExp]>([
   [{ stderr: null }, /not installed: apt-get install bubblewrap/],
   [{ stderr: "bwrap: Unknown option --disable-userns" }, /too old/],
-  [{ stderr: "bwrap: Can't mount proc on /newroot/proc: Operation not permitted" }, /masks \/proc/],
+  [{ stderr: maskedProc, isContainer: true }, /the container masks \/proc/],
+  [{ stderr: maskedProc }, /the service's unit forbids it: leave out ProtectKernelTunables/],
+  [{ stderr: "bwrap: Can't open source /usr: Function not implemented" }, /RestrictSUIDSGID/],
+  [
+    { stderr: "bwrap: cannot open /proc/sys/user/max_user_namespaces: Read-only file system" },
+    /ProtectKernelTunables/,
+  ],
   [{ stderr: refused, appArmorRestricts: "1" }, /deploy\/apparmor\/svc-bwrap/],
   [{ stderr: refused, unprivilegedAllowed: "0" }, /unprivileged_userns_clone=1/],
   [

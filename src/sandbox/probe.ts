@@ -12,37 +12,35 @@ export type Failure = {
   isRoot: boolean;
 };
 
-/**
- * Why bubblewrap does not start here, and what to do. The first row that applies:
- *
- * | seen | cause |
- * |---|---|
- * | no program | the package is missing |
- * | an option that it does not know | it is older than 0.8 |
- * | proc cannot be mounted | the container masks /proc |
- * | no namespace; AppArmor restricts them | Ubuntu's default |
- * | no namespace; the kernel's switch is 0 | the administrator |
- * | no namespace, in a container | its seccomp or AppArmor profile |
- * | anything else | bubblewrap's last line |
- */
+/** Why bubblewrap does not start here, and what to do: the first cause that applies, else its own last line. */
 export const explain = (failure: Failure): string => {
-  const { stderr, appArmorRestricts, unprivilegedAllowed, maxUserNamespaces, isContainer, isRoot } = failure;
+  const { stderr } = failure;
   if (stderr === null) return "bubblewrap is not installed: apt-get install bubblewrap";
   if (/unknown option/i.test(stderr)) return "bubblewrap is too old: install 0.8 or newer";
-  if (/can't mount proc/i.test(stderr))
-    return "the container masks /proc: start it with --security-opt systempaths=unconfined (Docker) or --security-opt unmask=ALL (Podman), in Kubernetes with procMount: Unmasked and hostUsers: false";
-  if (/namespace|uid map|operation not permitted|permission denied|no space left/i.test(stderr)) {
-    if (!isRoot && appArmorRestricts === "1")
-      return "AppArmor restricts user namespaces: install the profile deploy/apparmor/svc-bwrap as its first lines say";
-    if (!isRoot && unprivilegedAllowed === "0")
-      return "user namespaces are switched off: sysctl -w kernel.unprivileged_userns_clone=1";
-    if (maxUserNamespaces === "0")
-      return "user namespaces are switched off: sysctl -w user.max_user_namespaces=10000";
-    if (isContainer)
-      return "the container refuses namespaces: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or let SERVICE_AGENT_SANDBOX=landlock do without them";
-  }
   const line = stderr.trim().split("\n").at(-1)?.slice(0, 300) || "it says nothing";
-  return `bubblewrap does not start: ${line}`;
+  return maskOf(stderr, failure) ?? refusalOf(stderr, failure) ?? `bubblewrap does not start: ${line}`;
+};
+
+/** Containers mask parts of /proc. So does systemd, which also answers some calls as if they were not known. */
+const maskOf = (stderr: string, { isContainer }: Failure): string | null => {
+  if (isContainer && /can't mount proc/i.test(stderr))
+    return "the container masks /proc: start it with --security-opt systempaths=unconfined (Docker) or --security-opt unmask=ALL (Podman), in Kubernetes with procMount: Unmasked and hostUsers: false";
+  if (!isContainer && /can't mount proc|read-only file system|function not implemented/i.test(stderr))
+    return "the service's unit forbids it: leave out ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProcSubset and RestrictSUIDSGID, as deploy/systemd/svc.service does";
+  return null;
+};
+
+const refusalOf = (stderr: string, failure: Failure): string | null => {
+  const { appArmorRestricts, unprivilegedAllowed, maxUserNamespaces, isContainer, isRoot } = failure;
+  if (!/namespace|uid map|operation not permitted|permission denied|no space left/i.test(stderr)) return null;
+  if (!isRoot && appArmorRestricts === "1")
+    return "AppArmor restricts user namespaces: install the profile deploy/apparmor/svc-bwrap as its first lines say";
+  if (!isRoot && unprivilegedAllowed === "0")
+    return "user namespaces are switched off: sysctl -w kernel.unprivileged_userns_clone=1";
+  if (maxUserNamespaces === "0")
+    return "user namespaces are switched off: sysctl -w user.max_user_namespaces=10000";
+  if (!isContainer) return null;
+  return "the container refuses namespaces: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined, or let SERVICE_AGENT_SANDBOX=landlock do without them";
 };
 
 /** What `explain` needs to know of this machine. */
@@ -64,7 +62,11 @@ export const machineFacts = async (): Promise<Omit<Failure, "stderr">> => {
     exists("/.dockerenv"),
     exists("/run/.containerenv"),
   ]);
-  const isContainer = docker || podman || process.env["KUBERNETES_SERVICE_HOST"] !== undefined;
+  // Podman's file is hidden when its root is read-only, its variable is not.
+  const isContainer =
+    docker ||
+    podman ||
+    ["container", "KUBERNETES_SERVICE_HOST"].some((name) => process.env[name] !== undefined);
   return {
     appArmorRestricts,
     unprivilegedAllowed,
