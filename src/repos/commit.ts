@@ -152,7 +152,11 @@ const save = async (
   const commit = await commitOver(context, worktree, { tree, parents, message });
   if (commit === null || commit === before) return { ref: before === null ? null : ref, kept };
   const branch: [string, string][] = tip !== null && unsaved.length > 0 ? [[branchRef(worktree), tip]] : [];
-  await copyIntoCache(context, worktree, new Map([[ref, commit], ...branch]));
+  await copyIntoCache(context, worktree, new Map([[ref, commit], ...branch])).catch((error: unknown) => {
+    // Of files alone the service's git made all objects: it is no fault of what the worktree holds.
+    if (how.filesOnly !== true || !(error instanceof GitError)) throw error;
+    throw new RepoError("worktree_failed", error.message);
+  });
   return { ref, kept };
 };
 

@@ -148,37 +148,43 @@ test("the attack is live: a git that trusts the files falls for it", async () =>
   );
 });
 
-test.each<[what: string, ways: () => string[]]>([
-  ["the configuration, hooks and attributes of its clone", () => [""]],
-  [
-    "its clone, now another directory, a file that names another one, or a link",
-    () =>
-      [
-        `cp -R "${outside}/evil.git" .git`,
-        `printf 'gitdir: ${outside}/evil.git\\n' > .git`,
-        `ln -s "${outside}/evil.git" .git`,
-      ].map((then) => `${evilGitDirectory()} rm -rf .git && ${then}`),
-  ],
-  [
-    "its clone, which names another common directory and other objects",
-    () => [
-      `${evilGitDirectory()} echo "${outside}/evil.git" > "$admin/commondir"; echo "${outside}/evil.git/objects" > "$admin/objects/info/alternates"`,
-    ],
-  ],
-])("an agent that rewrites %s gains nothing, and loses nothing", async (_, ways) => {
-  const branches = ["main"];
-  for (const then of ways()) {
-    await writeFile(script, attack(then));
-    const job = await run("Do the default thing");
-    expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
-    branches.push(String(job.branch));
-    expect((await remote.branches()).toSorted()).toEqual(branches.toSorted());
-    expect(await remote.show(`${job.branch}:agent-output.txt`)).toBe("Do the default thing");
-    expect(await remote.show(`${job.branch}:dirt.txt`)).toBe("uncommitted");
-    await expectUntouched();
-  }
+test.each<[what: string, then: () => string]>([
+  ["the configuration, hooks and attributes of its clone", () => ""],
+  ["its clone, now another directory", () => `rm -rf .git && cp -R "${outside}/evil.git" .git`],
+])("an agent that rewrites %s gains nothing, and loses nothing", async (_, then) => {
+  await writeFile(script, attack(`${evilGitDirectory()} ${then()}`));
+  const job = await run("Do the default thing");
+  expect(job).toMatchObject({ status: "succeeded", failure_reason: null });
+  expect((await remote.branches()).toSorted()).toEqual(["main", String(job.branch)]);
+  expect(await remote.show(`${job.branch}:agent-output.txt`)).toBe("Do the default thing");
+  expect(await remote.show(`${job.branch}:dirt.txt`)).toBe("uncommitted");
+  await expectUntouched();
   await nextJobWorks();
 });
+
+test.each<[what: string, then: () => string]>([
+  ["a file that names another one", () => `rm -rf .git && printf 'gitdir: ${outside}/evil.git\\n' > .git`],
+  ["a link", () => `rm -rf .git && ln -s "${outside}/evil.git" .git`],
+  [
+    "one that names another common directory and other objects",
+    () =>
+      `echo "${outside}/evil.git" > "$admin/commondir"; echo "${outside}/evil.git/objects" > "$admin/objects/info/alternates"`,
+  ],
+])(
+  "an agent whose clone is now %s gains nothing: nothing is pushed, and its files are saved",
+  async (_, then) => {
+    await writeFile(script, attack(`${evilGitDirectory()} ${then()}`));
+    const job = await run("Do the default thing");
+    expect(job).toMatchObject({ status: "failed", failure_reason: "worktree_failed" });
+    expect(job.error).toContain("the agent's clone leads out of the worktree and is not read");
+    expect(await remote.branches()).toEqual(["main"]);
+    const saved = (name: string) => git(String(job.cached_clone), "show", `${job.salvage_ref}:${name}`);
+    expect(await saved("agent-output.txt")).toBe("Do the default thing");
+    expect(await saved("dirt.txt")).toBe("uncommitted");
+    await expectUntouched();
+    await nextJobWorks();
+  },
+);
 
 test("an agent that replaces the worktree itself by a link gains nothing: its job fails, and what it left stays", async () => {
   await writeFile(script, attack(`cd .. && mv "$OLDPWD" "${outside}/moved" && ln -s "${outside}" "$OLDPWD"`));
