@@ -292,6 +292,18 @@ test("what the operator names with its port may be on this host: by CONNECT and 
   expect(denied).toEqual([]);
 });
 
+test("a redirect is the client's to follow", async () => {
+  let reached = 0;
+  const secret = await listen(createServer((_asked, answer) => void answer.end(`${(reached += 1)}`)));
+  const location = `http://127.0.0.1:${secret}/`;
+  const port = await listen(createServer((_asked, answer) => answer.writeHead(302, { location }).end()));
+  const { door, denied } = await open({ hosts: parseHosts([`127.0.0.1:${port}`], true) });
+  const answer = await ask(door.socket, `http://127.0.0.1:${port}/`);
+  expect(answer).toMatchObject({ status: 302, headers: { location } });
+  expect(await ask(door.socket, location)).toMatchObject({ status: 403 });
+  expect([reached, denied]).toEqual([0, [`127.0.0.1:${secret}`]]);
+});
+
 test("a host that resets or hangs up is 502, and the door goes on", async () => {
   const port = await listen(createTcp((socket) => socket.destroy()));
   const { door } = await open({ hosts: parseHosts([`127.0.0.1:${port}`], true) });
@@ -308,6 +320,9 @@ test.each([
   "GET https://host/ HTTP/1.1\r\nhost: a\r\n\r\n",
   "GET http://user:pass@host/ HTTP/1.1\r\nhost: a\r\n\r\n",
   "GET ftp://host/ HTTP/1.1\r\nhost: a\r\n\r\n",
+  "GET http://a;touch$(x).example.com/ HTTP/1.1\r\nhost: a\r\n\r\n",
+  "GET http://a`x`.example.com/ HTTP/1.1\r\nhost: a\r\n\r\n",
+  "CONNECT --all:443 HTTP/1.1\r\nhost: a\r\n\r\n",
   "POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
   "garbage\r\n\r\n",
 ])("%j is 400", async (bytes) => {

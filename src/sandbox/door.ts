@@ -77,6 +77,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const settings: Settings = { resolve: system, word: null, ...options, agents, limits };
   const directory = await mkdtemp(join(tmpdir(), "svc-door-"));
   const socket = join(directory, "s");
+  if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
   const clients = new Set<Duplex>();
   const [busy, known] = [new WeakSet<Duplex>(), new WeakSet<Duplex>()];
   /** A connection whose client has said the word is the run's. */
@@ -246,6 +247,8 @@ const judged = async (
   { hosts, onDenied, resolve, limits }: Settings,
   { name, port }: { name: string; port: number },
 ): Promise<LookupFunction> => {
+  // It is told to a user, in a command to be copied.
+  if (!/^[a-z0-9:][a-z0-9._:-]{0,254}$/i.test(name)) throw new Refusal(400, "This is no name of a host");
   const shown = `${name.includes(":") ? `[${name}]` : name}:${port}`;
   const deny = (why: string): never => {
     onDenied(shown);
@@ -268,8 +271,7 @@ const system = async (name: string): Promise<string[]> =>
   (await lookUp(name, { all: true })).map(({ address }) => address);
 
 const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promise<Socket> => {
-  const [, bracketed, plain, port] =
-    /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]{1,255})):(\d{1,5})$/i.exec(url) ?? [];
+  const [, bracketed, plain, port] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(url) ?? [];
   const target = { name: bracketed ?? plain ?? "", port: Number(port) };
   if (target.name === "" || target.port < 1 || target.port > 65_535)
     throw new Refusal(400, "CONNECT takes host:port");
