@@ -143,10 +143,8 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   /** What is known late: the address of this service, once it listens. */
   let receiver: TelemetryReceiver | null = null;
   let origins: string[] = [];
-  const { sandbox, warning: sandboxWarning } = await createSandbox(
-    settings.agentSandbox,
-    boundaryOf(settings, homedir()).reserved,
-  );
+  const { reserved } = boundaryOf(settings, homedir());
+  const { sandbox, warning: sandboxWarning } = await createSandbox(settings.agentSandbox, { reserved, mark });
   if (sandboxWarning !== null) log.warn(sandboxWarning);
   const claude = createClaudeAgent({
     settings,

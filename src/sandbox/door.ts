@@ -38,6 +38,8 @@ export type DoorOptions = {
    * who does not say it. Null, absent: who reaches the socket is the run.
    */
   word?: string | null;
+  /** Directory for the one of its socket. */
+  within?: string;
   /** Resolves a name to addresses; absent: by the system. */
   resolve?: (name: string) => Promise<string[]>;
   limits?: Partial<typeof usual>;
@@ -74,8 +76,8 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const agents = { "http:": new http.Agent(kept), "https:": new https.Agent(kept) };
   const limits = { ...usual, ...options.limits };
   const { connectMs, atOnce } = limits;
-  const settings: Settings = { resolve: system, word: null, ...options, agents, limits };
-  const directory = await mkdtemp(join(tmpdir(), "svc-door-"));
+  const settings: Settings = { resolve: system, word: null, within: tmpdir(), ...options, agents, limits };
+  const directory = await mkdtemp(join(settings.within, "door-"));
   const socket = join(directory, "s");
   if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
   const clients = new Set<Duplex>();

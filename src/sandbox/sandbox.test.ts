@@ -2,8 +2,10 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { once } from "node:events";
-import { mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -160,7 +162,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     for (const directory of [given, keys]) await mkdir(directory);
     for (const directory of [given, keys]) await writeFile(join(directory, "f"), `${directory} said\n`);
     await symlink(keys, planted);
-    const { sandbox } = await createSandbox(mode, [keys]);
+    const { sandbox } = await createSandbox(mode, { reserved: [keys], mark: "test" });
     const missing = join(home, "missing");
     const { seen, process, entered } = await startIn(sandbox, `cat ${given}/f ${planted}/f ${keys}/f`, {
       allowed: { ...nothing, read: [given, planted, missing, "/"], write: [home] },
@@ -267,4 +269,13 @@ test("a named sandbox that does not work is refused with what to do, and auto ta
   ]);
   process.env["PATH"] = PATH;
   expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "bwrap" }, warning: null });
+});
+
+test("what a killed service has left in the directory for temporary files goes at its next start, and nothing of another", async () => {
+  const [mark, other] = [randomUUID(), randomUUID()];
+  const left = await Promise.all([mark, other].map((each) => mkdtemp(join(tmpdir(), `svc-box-${each}-`))));
+  await createSandbox("off", { reserved: [], mark });
+  expect(left.map((path) => existsSync(path))).toEqual([false, true]);
+  await createSandbox("off", { reserved: [], mark: other });
+  expect(left.map((path) => existsSync(path))).toEqual([false, false]);
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, realpath, rm } from "node:fs/promises";
+import { mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import type { AllowedHost } from "../lib/allowed-hosts.ts";
@@ -98,19 +98,27 @@ export type Place = {
 
 const kinds = { bwrap: findBwrap, landlock: findLandlock };
 
+/** Of the service whose runs they are. */
+type Service = {
+  /** Places that no link may lead a run to. */
+  reserved: readonly string[];
+  /** Tells its directories from those of another; one that was killed has left its own. */
+  mark: string;
+};
+
 /**
  * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here; with none the warning says why.
- * `reserved`: places of the service that no link may lead a run to.
  * @throws Error with a sentence, when one that was named does not work
  */
 export const createSandbox = async (
   wanted: SandboxMode | "auto",
-  reserved: readonly string[] = [],
+  service: Service = { reserved: [], mark: randomUUID().slice(0, 8) },
 ): Promise<{ sandbox: Sandbox; warning: string | null }> => {
+  await removeLeft(service);
   if (wanted === "off") return { sandbox: noSandbox, warning: null };
   const problems: string[] = [];
   for (const mode of wanted === "auto" ? modes : [wanted]) {
-    const { sandbox, problem } = await create(mode, reserved);
+    const { sandbox, problem } = await create(mode, service);
     if (sandbox !== null) return { sandbox, warning: null };
     problems.push(`${mode}: ${problem}.`);
   }
@@ -126,16 +134,21 @@ const modes = ["bwrap", "landlock"] as const;
 
 /** What is in the way of each kind, in the order of `auto`; null: it works. */
 export const probeSandboxes = (): Promise<{ mode: Kind["mode"]; problem: string | null }[]> =>
-  Promise.all(modes.map(async (mode) => ({ mode, problem: (await create(mode, [])).problem })));
+  Promise.all(
+    modes.map(async (mode) => ({
+      mode,
+      problem: (await create(mode, { reserved: [], mark: "probe" })).problem,
+    })),
+  );
 
 /** Finds out whether a kind runs here, with all that a run gets. */
 const create = async (
   mode: Kind["mode"],
-  reserved: readonly string[],
+  service: Service,
 ): Promise<{ sandbox: Sandbox; problem: null } | { sandbox: null; problem: string }> => {
   try {
     const kind = await kinds[mode]();
-    const sandbox: Sandbox = { mode, enter: (run) => enter(kind, run, reserved) };
+    const sandbox: Sandbox = { mode, enter: (run) => enter(kind, run, service) };
     await probe(kind, sandbox);
     return { sandbox, problem: null };
   } catch (error) {
@@ -149,13 +162,16 @@ const configuration =
     .split(" ")
     .map((name) => `/etc/${name}`);
 
-const enter = async (kind: Kind, run: Run, reserved: readonly string[]): Promise<Entered> => {
+const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
   const { allowed, routes, onDenied, word = randomUUID() } = run;
   await using made = new AsyncDisposableStack();
-  const directory = await mkdtemp(join(tmpdir(), "svc-box-"));
+  const { reserved } = service;
+  const directory = await mkdtemp(beginning(service));
   made.defer(() => removeTree(directory).catch(() => undefined));
   const { hosts, openNetwork } = allowed;
-  const door = made.use(await openDoor({ routes, hosts, onDenied, ...(kind.sharesNetwork && { word }) }));
+  const door = made.use(
+    await openDoor({ routes, hosts, onDenied, within: directory, ...(kind.sharesNetwork && { word }) }),
+  );
   const limits = made.use(await limit(allowed, kind.countsApart));
   const programs = await programFiles([run.command, "node"], run.path);
   const [read, write] = [await placesOf(allowed.read, reserved), await placesOf(allowed.write, reserved)];
@@ -184,6 +200,15 @@ const enter = async (kind: Kind, run: Run, reserved: readonly string[]): Promise
     warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
+};
+
+const beginning = ({ mark }: Service): string => join(tmpdir(), `svc-box-${mark}-`);
+
+/** What is another user's cannot be removed. */
+const removeLeft = async (service: Service): Promise<void> => {
+  const names = await readdir(tmpdir());
+  const left = names.filter((name) => join(tmpdir(), name).startsWith(beginning(service)));
+  await Promise.all(left.map((name) => removeTree(join(tmpdir(), name)).catch(() => undefined)));
 };
 
 /** Where the paths lead. An agent could have planted a link there, so what is reserved is looked at afterwards. */
