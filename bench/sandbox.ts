@@ -99,7 +99,7 @@ const chat = (): Promise<Figure[]> =>
           const time = await chatTime(services[mode], `sandbox ${round}`);
           if (round >= 0) first[mode].push(time);
         }
-      for (let round = -1; round < 6; round += 1)
+      for (let round = -1; round < 14; round += 1)
         for (const mode of inTurn(round)) {
           for (const each of modes) await untilQuiet(services[each].pid);
           const used = await processorTime(services[mode], round);
