@@ -22,6 +22,9 @@ export const sandbox = async (): Promise<Figure[]> => [
   await memoryOfJobs(),
 ];
 
+/** Each mode is the first one in half of the rounds. */
+const inTurn = (round: number): readonly Mode[] => (round % 2 === 0 ? modes : modes.toReversed());
+
 const inEachMode = (
   env: Record<string, string>,
   use: (services: Record<Mode, Service>, directory: string) => Promise<Figure[]>,
@@ -57,7 +60,7 @@ const coldStart = async (): Promise<Figure> =>
     const [figure] = await inEachMode(env, async (services) => {
       const times: Samples = { off: [], bwrap: [] };
       for (let round = -3; round < startRounds; round += 1)
-        for (const mode of modes) {
+        for (const mode of inTurn(round)) {
           const { client } = services[mode];
           const submitted = performance.timeOrigin + performance.now();
           const { job } = await client.run_task({ task: "scenario: noop", repo_url: remote.path });
@@ -74,7 +77,7 @@ const coldStart = async (): Promise<Figure> =>
   });
 
 const chatRounds = 16;
-const deltas = 2000;
+const deltas = 4000;
 
 /** The real CLI and a scripted model, so that what the model says comes through the door. */
 const chat = (): Promise<Figure[]> =>
@@ -91,13 +94,13 @@ const chat = (): Promise<Figure[]> =>
       const first: Samples = { off: [], bwrap: [] };
       const processor: Samples = { off: [], bwrap: [] };
       for (let round = -2; round < chatRounds; round += 1)
-        for (const mode of modes) {
+        for (const mode of inTurn(round)) {
           for (const each of modes) await untilQuiet(services[each].pid);
           const time = await chatTime(services[mode], `sandbox ${round}`);
           if (round >= 0) first[mode].push(time);
         }
-      for (let round = -1; round < 4; round += 1)
-        for (const mode of modes) {
+      for (let round = -1; round < 14; round += 1)
+        for (const mode of inTurn(round)) {
           for (const each of modes) await untilQuiet(services[each].pid);
           const used = await processorTime(services[mode], round);
           if (round >= 0) processor[mode].push(used);
@@ -206,12 +209,13 @@ const residentOf = (pid: number): number =>
 const shown = (samples: readonly number[], unit: string): string =>
   `${median(samples).toFixed(1)} ${unit} (p10 ${percentile(samples, 0.1).toFixed(1)}, p90 ${percentile(samples, 0.9).toFixed(1)}, n = ${samples.length})`;
 
+/** By the rounds, because what else the machine does is the same for both of one round. */
 const more = (
   what: string,
   { off, bwrap }: Samples,
   { unit, limit }: { unit: "ms" | "MB"; limit: number },
 ): Figure => {
-  const value = median(bwrap) - median(off);
+  const value = median(bwrap.map((sample, round) => sample - (off[round] ?? Number.NaN)));
   return {
     what,
     ours: shown(bwrap, unit),
