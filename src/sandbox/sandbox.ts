@@ -158,7 +158,7 @@ const create = async (
 
 /** Parts of the machine's configuration that programs read and that hold no secrets. */
 const configuration =
-  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
+  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc bash.bashrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
     .split(" ")
     .map((name) => `/etc/${name}`);
 
@@ -240,12 +240,12 @@ const proxied = (proxy: string): Record<string, string> => {
     ALL_PROXY: proxy,
     NO_PROXY: `localhost,127.0.0.1,::1,${modelHost}`,
   };
-  return Object.fromEntries(
-    Object.entries(names).flatMap(([name, value]) => [
-      [name, value],
-      [name.toLowerCase(), value],
-    ]),
-  );
+  const pairs = Object.entries(names).flatMap(([name, value]) => [
+    [name, value],
+    [name.toLowerCase(), value],
+  ]);
+  // Node asks a proxy only when told to.
+  return { ...Object.fromEntries(pairs), NODE_USE_ENV_PROXY: "1" };
 };
 
 /** Runs a program with all that a run gets. @throws Error with a sentence for the operator */
