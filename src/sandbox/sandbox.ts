@@ -165,7 +165,6 @@ const configuration =
 const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
   const { allowed, routes, onDenied, word = randomUUID() } = run;
   await using made = new AsyncDisposableStack();
-  const { reserved } = service;
   const directory = await mkdtemp(beginning(service));
   made.defer(() => removeTree(directory).catch(() => undefined));
   const { hosts, openNetwork } = allowed;
@@ -174,7 +173,8 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   );
   const limits = made.use(await limit(allowed, kind.countsApart));
   const programs = await programFiles([run.command, "node"], run.path);
-  const [read, write] = [await placesOf(allowed.read, reserved), await placesOf(allowed.write, reserved)];
+  const read = await placesOf(allowed.read, service.reserved);
+  const write = await placesOf(allowed.write, service.reserved);
   const cwd = await realpath(run.cwd);
   const place: Place = {
     directory,
