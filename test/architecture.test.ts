@@ -174,7 +174,7 @@ const budgets: Record<string, number> = {
   profiles: 2076,
   repos: 3520,
   runner: 626,
-  sandbox: 901,
+  sandbox: 900,
   store: 2759,
   telemetry: 1571,
   transcripts: 3972,

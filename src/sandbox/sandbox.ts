@@ -204,11 +204,10 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
 
 const beginning = ({ mark }: Service): string => join(tmpdir(), `svc-box-${mark}-`);
 
-/** What is another user's cannot be removed. */
 const removeLeft = async (service: Service): Promise<void> => {
-  const names = await readdir(tmpdir());
-  const left = names.filter((name) => join(tmpdir(), name).startsWith(beginning(service)));
-  await Promise.all(left.map((name) => removeTree(join(tmpdir(), name)).catch(() => undefined)));
+  const paths = (await readdir(tmpdir())).map((name) => join(tmpdir(), name));
+  const left = paths.filter((path) => path.startsWith(beginning(service)));
+  await Promise.allSettled(left.map(removeTree));
 };
 
 /** Where the paths lead. An agent could have planted a link there, so what is reserved is looked at afterwards. */
