@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { access, mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import type { Box } from "../../lib/process/supervise.ts";
@@ -43,7 +43,8 @@ export const openPlace = async (
   if (sandbox.mode === "off") return open;
   const own = await ownMcp(request.launch, origins?.() ?? []);
   const word = randomUUID();
-  const ways = waysOut({ ...outside, own, login: await loginOf(settings), word });
+  const agentOauthToken = settings.agentOauthToken ?? (await loginToken(settings));
+  const ways = waysOut({ ...outside, settings: { ...settings, agentOauthToken }, own, word });
   const entered = await sandbox.enter({ ...(await runOf(request, { settings, env, ways })), word, onDenied });
   return entered === null ? open : inside(request.launch, { mode: sandbox.mode, ways, entered });
 };
@@ -58,10 +59,10 @@ const inside = (
     network: allowed.openNetwork ? "open" : allowed.hosts.length > 0 ? "hosts" : "model",
     limits: entered.limits,
   },
-  warnings: [...ways.warnings, ...entered.warnings],
+  warnings: entered.warnings,
   given: {
     ...ways.inside,
-    inside: { ...(ways.login === null && modelVariables(entered.model)), ...entered.env },
+    inside: { ...modelVariables(entered.model), ...entered.env },
   },
   close: async () => await entered[Symbol.asyncDispose](),
 });
@@ -74,15 +75,12 @@ const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]
   return changed === null ? null : (origins[0] ?? null);
 };
 
-/** Directory of the CLI's own login, which it must be able to renew; null: another credential is used, or none is there. */
-const loginOf = async (settings: ClaudeSettings): Promise<string | null> => {
-  const { agentOauthToken, modelAuthToken, modelApiKey } = settings;
-  if ([agentOauthToken, modelAuthToken, modelApiKey].some((credential) => credential !== null)) return null;
-  const directory = loginDirectory(settings);
-  return await access(join(directory, ".credentials.json")).then(
-    () => directory,
-    () => null,
-  );
+/** Of the CLI's own login, if there is no other credential; null: there is none. Only the CLI outside can renew it. */
+const loginToken = async (settings: ClaudeSettings): Promise<string | null> => {
+  const { modelAuthToken, modelApiKey, modelBaseUrl } = settings;
+  if ([modelAuthToken, modelApiKey, modelBaseUrl].some((given) => given !== null)) return null;
+  const text = await readFile(join(loginDirectory(settings), ".credentials.json"), "utf8").catch(() => "");
+  return /"claudeAiOauth"\s*:\s*\{[^}]*"accessToken"\s*:\s*"([^"\\]+)"/.exec(text)?.[1] ?? null;
 };
 
 /** What a sandboxed process may see. */
@@ -100,7 +98,7 @@ const runOf = async (
     path: env["PATH"] ?? "",
     home: settings.agentHome,
     cwd,
-    writable: [launch.configDir, transcripts, ...(ways.login === null ? [] : [ways.login])],
+    writable: [launch.configDir, transcripts],
     readable: [...borrows, ...elsewhere],
     routes: ways.routes,
     allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },

@@ -11,7 +11,6 @@ const ways = (settings: Partial<ClaudeSettings>, given: Partial<Parameters<typeo
     settings: { ...fakeSettings("/home"), ...settings },
     receiver: null,
     own: null,
-    login: null,
     word: "the-word",
     ...given,
   });
@@ -106,14 +105,4 @@ test("in an MCP configuration the service's own address becomes the one inside, 
     },
   });
   expect(ownMcpInside(text, ["https://svc.example.com"])).toBeNull();
-});
-
-test("with the CLI's own login alone nothing is put in: it goes to its provider by itself, and the user is told", () => {
-  const { routes, hosts, inside, warnings } = ways({}, { login: "/home/.claude" });
-  expect(routes).toEqual([]);
-  expect(hosts).toContainEqual({ name: "api.anthropic.com", port: null, local: false });
-  expect(inside.settings.modelAuthToken).toBeNull();
-  expect(warnings.join()).toMatch(
-    /can read the agent CLI's login in \/home\/\.claude: set AGENT_CLI_OAUTH_TOKEN/,
-  );
 });

@@ -1,4 +1,4 @@
-import { parseHosts, type AllowedHost } from "../../lib/allowed-hosts.ts";
+import type { AllowedHost } from "../../lib/allowed-hosts.ts";
 import type { Route } from "../../sandbox/door.ts";
 import type { Entered } from "../../sandbox/sandbox.ts";
 import type { ClaudeSettings } from "./settings.ts";
@@ -11,8 +11,6 @@ type Given = {
   receiver: TelemetryReceiver | null;
   /** Origin of the service's own address, if the run's MCP configuration names it; null: it does not. */
   own: string | null;
-  /** Directory of the CLI's own login, if it is the only credential; null: it is not. */
-  login: string | null;
   /** Stands inside for each credential. */
   word: string;
 };
@@ -24,28 +22,24 @@ export type WaysOut = {
   hosts: AllowedHost[];
   /** The same as given, with the addresses and credentials that stand inside. */
   inside: Pick<Given, "settings" | "receiver">;
-  login: string | null;
-  warnings: string[];
 };
 
 /** The ways to the model, to whoever takes telemetry and to the service's own MCP, with what must stay outside. */
 export const waysOut = (given: Given): WaysOut => {
-  const { settings, receiver, own, login, word } = given;
+  const { settings, receiver, own, word } = given;
   const telemetry = settings.otelEnabled ? telemetryWay(settings, receiver) : null;
   const isByRoute = telemetry !== null && "target" in telemetry;
-  const model = login === null ? modelWay(settings, word) : loginWay(login);
   return {
-    ...model,
     routes: [
-      ...model.routes,
+      modelRoute(settings),
       ...(isByRoute ? [telemetry] : []),
       ...(own === null ? [] : [{ paths: /^\/(?:mcp|sse|messages)$/, target: new URL(own), headers: null }]),
     ],
-    hosts: [...model.hosts, ...(telemetry === null || isByRoute ? [] : [telemetry])],
+    hosts: telemetry === null || isByRoute ? [] : [telemetry],
     inside: {
       settings: {
         ...settings,
-        ...model.settings,
+        ...standIns(settings, word),
         ...(isByRoute && settings.otelEndpoint !== null && { otelEndpoint: telemetryInside }),
       },
       receiver: receiver && { endpoint: telemetryInside, token: word },
@@ -53,37 +47,11 @@ export const waysOut = (given: Given): WaysOut => {
   };
 };
 
-type ModelWay = Pick<WaysOut, "routes" | "hosts" | "login" | "warnings"> & {
-  settings: Partial<ClaudeSettings>;
-};
-
-const modelWay = (settings: ClaudeSettings, word: string): ModelWay => ({
-  routes: [modelRoute(settings)],
-  hosts: [],
-  settings: standIns(settings, word),
-  login: null,
-  warnings: [],
-});
-
 /** How the CLI is told where the model is. */
 export const modelVariables = ({ origin, socket }: Entered["model"]): Record<string, string> => ({
   ANTHROPIC_BASE_URL: origin,
   ...(socket !== null && { ANTHROPIC_UNIX_SOCKET: socket }),
 });
-
-/** A login is good for the provider's own address only, and the CLI must be able to renew it. */
-const loginWay = (login: string): ModelWay => ({
-  routes: [],
-  hosts: parseHosts(loginHosts),
-  settings: {},
-  login,
-  warnings: [
-    `The agent can read the agent CLI's login in ${login}: set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), and the credential stays outside`,
-  ],
-});
-
-/** The model, and where the CLI renews its login. */
-const loginHosts = ["api.anthropic.com", "platform.claude.com", "console.anthropic.com"];
 
 /** A name that no host can have. The door takes it for the service. */
 const serviceInside = "http://service.invalid";
