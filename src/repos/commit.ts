@@ -183,6 +183,17 @@ export const captureCommit = async (context: GitContext, worktree: Worktree): Pr
   return commitOver(context, worktree, { tree, parents, message: "State to look at" });
 };
 
+/**
+ * An agent may have written objects that no git makes. What a repository's .gitmodules says is no fault of theirs, and no git
+ * here does what it says.
+ */
+const checked: [string, string][] = [
+  ["fetch.fsckObjects", "true"],
+  ..."Blob Large Missing Name Parse Path Symlink Update Url"
+    .split(" ")
+    .map((what): [string, string] => [`fetch.fsck.gitmodules${what}`, "ignore"]),
+];
+
 /** Copies commits of a worktree into the cached clone. Takes the lock, overwrites the refs, and reads them back. */
 const copyIntoCache = (
   context: GitContext,
@@ -195,8 +206,7 @@ const copyIntoCache = (
     const fetch = {
       where: cacheDir,
       command: ["fetch", ...fetchOptions] as const,
-      // An agent may have written objects that no git makes.
-      config: [["fetch.fsckObjects", "true"]] as const,
+      config: checked,
       refs: Array.from(refs, ([ref, commit]) => `+${commit}:${ref}`),
     };
     await withoutLeftovers(locked, cacheDir, () => runRemote(locked, ownDir, fetch));

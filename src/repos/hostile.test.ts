@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { appendFile, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readFile, rm, rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -69,6 +69,15 @@ test("nothing that a repository brings along is run: hooks, filters and drivers 
   ]);
   await wholeLife(repos, worktree);
   expect(trap.sprung()).toBe(false);
+  // Its files are saved without its clone as well.
+  await write(worktree.path, { "more.txt": "more\n" });
+  await rename(join(worktree.path, ".git"), join(worktree.path, "..", "away"));
+  await symlink("../away", join(worktree.path, ".git"));
+  const { ref, kept } = await repos.salvage(worktree, "without", never);
+  expect({ ref, kept }).toEqual({
+    ref: "refs/service/salvage/without",
+    kept: [expect.stringContaining("leads out of the worktree")],
+  });
 });
 
 test("links that lead out of the worktree are left out, others stay, and that is no change", async () => {
