@@ -26,7 +26,10 @@ export type ServiceOptions = {
   program?: readonly string[];
 };
 
-/** The real service in a process of its own, on a free loopback port, with the fake agent. Resolves when it listens. */
+/**
+ * The real service in a process of its own, on a free loopback port, with the fake agent. Resolves when it listens. Without
+ * a sandbox, unless TEST_SANDBOX or `env` names one.
+ */
 export const spawnService = async ({ home, env = {}, under = [], program = svcProgram }: ServiceOptions) => {
   const environment = definedOnly({
     PATH: process.env["PATH"],
@@ -38,6 +41,7 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_ALLOW_NO_MODEL_CREDENTIAL: "true",
     SERVICE_AGENT_CLI_KILL_GRACE: "1",
     SERVICE_OTEL_ENABLED: "false",
+    SERVICE_AGENT_SANDBOX: process.env["TEST_SANDBOX"] ?? "off",
     SERVICE_DRAIN_TIMEOUT: "0",
     NODE_COMPILE_CACHE: compileCache,
     ...env,

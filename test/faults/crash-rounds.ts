@@ -45,7 +45,8 @@ const tasks = [
  */
 export const crashRounds = async ({ directory, rounds, random, onRound }: Options): Promise<Tally> => {
   const remote = await makeRemoteIn(directory);
-  const { path: agentLog, env } = await agentJournal(directory);
+  const { path: agentLog, env: noting } = await agentJournal(directory);
+  const env = { ...noting, SERVICE_AGENT_SANDBOX: "bwrap" };
   const tally: Tally = {
     kills: 0,
     jobs: 0,

@@ -44,7 +44,14 @@ const waits: readonly (Window | null)[] = [
  */
 export const instanceRounds = async (options: Options): Promise<void> => {
   const { directory, kvUrl, prefix, kills, env = {}, perEpoch = 25, tally } = options;
-  const world = await createWorld({ directory, kvUrl, prefix, names: ["one", "two", "three"], env });
+  const sandboxed = { ...env, SERVICE_AGENT_SANDBOX: "bwrap" };
+  const world = await createWorld({
+    directory,
+    kvUrl,
+    prefix,
+    names: ["one", "two", "three"],
+    env: sandboxed,
+  });
   const windows = new Map<Instance, Windows>();
   for (const instance of world.instances) {
     const opened = await openWindows(join(directory, `${instance.name}-windows`), kvUrl);
