@@ -172,7 +172,7 @@ const budgets: Record<string, number> = {
   oauth: 1007,
   openai: 1111,
   profiles: 2076,
-  repos: 3520,
+  repos: 3530,
   runner: 626,
   sandbox: 900,
   store: 2759,

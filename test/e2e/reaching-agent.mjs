@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // An agent that asks the proxy of its sandbox for the hosts that the prompt names (`reach: name:port name:port`), and
-// answers with the status that it got for each.
+// answers with the status that it got for each; or reads a file (`read: /path`), and answers with what is in it.
+import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { parseArguments } from "../fake-agent/arguments.mjs";
 import { createProtocol } from "../fake-agent/protocol.mjs";
@@ -22,6 +23,14 @@ const ask = (path) =>
     asked.end();
   });
 
+const read = (path) => {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    return error.code;
+  }
+};
+
 let input = "";
 for await (const chunk of process.stdin.setEncoding("utf8")) {
   input += chunk;
@@ -30,10 +39,11 @@ for await (const chunk of process.stdin.setEncoding("utf8")) {
   for (const line of lines) {
     const { content } = JSON.parse(line).message;
     const text = Array.isArray(content) ? content.map((part) => part.text).join("\n") : content;
-    const names = /reach: (.*)/.exec(text)[1].split(" ");
+    const names = /reach: (.*)/.exec(text)?.[1].split(" ") ?? [];
+    const [, file] = /read: (.*)/.exec(text) ?? [];
     transcript.add("user", text);
     protocol.init();
-    const told = [];
+    const told = file === undefined ? [] : [read(file)];
     for (const name of names) told.push(await ask(name));
     protocol.say(told.join("\n"));
     protocol.result({ result: told.join("\n") });

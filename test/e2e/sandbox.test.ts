@@ -147,6 +147,23 @@ const deniedOnRecord = async (): Promise<number | undefined> => {
   return undefined;
 };
 
+test("a conversation's agent reads its own directory, and not that of another", async () => {
+  const say = async (conversation: string, text: string): Promise<string> =>
+    (await post(service, saying(text), { headers: { "x-conversation-id": conversation } })).text();
+  const places = (): Promise<string[]> => readdir(workspaces);
+  const workspaces = join(home, ".service", "workspaces", "default");
+  const before = await places();
+  await say("mine", "read: /nowhere");
+  const mine = (await places()).filter((name) => !before.includes(name));
+  for (const name of await places()) await writeFile(join(workspaces, name, "note.txt"), `note of ${name}`);
+  expect(mine.length).toBeGreaterThan(0);
+  const told: string[] = [];
+  for (const name of await places())
+    told.push(await say("mine", `read: ${join(workspaces, name, "note.txt")}`));
+  expect(told.filter((text) => text.includes("note of"))).toHaveLength(1);
+  expect(told.filter((text) => text.includes("ENOENT"))).toHaveLength(told.length - 1);
+});
+
 test("/ready says what agents are kept in", async () => {
   const { checks } = (await (await fetch(`${service.url}/ready`)).json()) as { checks: { name: string }[] };
   expect(checks).toContainEqual({
