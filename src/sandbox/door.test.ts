@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { createServer, request, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
-import { connect, createServer as createTcp, type AddressInfo, type Server } from "node:net";
+import { connect, createServer as createTcp, type AddressInfo, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
@@ -344,4 +344,47 @@ test("the socket is the service's alone, and goes with its run", async () => {
   await door[Symbol.asyncDispose]();
   await closed;
   expect(existsSync(dirname(door.socket))).toBe(false);
+});
+
+test("where the service has a proxy, the model and hosts are reached through it, which resolves their names", async () => {
+  const seen: string[] = [];
+  const model = await listen(
+    createServer((asked, answer) =>
+      answer.end([asked.headers.host, asked.headers["x-api-key"] ?? "no key"].join(" ")),
+    ),
+  );
+  const proxy = createServer();
+  proxy.on("connect", (asked: IncomingMessage, client: Socket) => {
+    seen.push(`${asked.url} ${asked.headers["proxy-authorization"]}`);
+    if (asked.url?.startsWith("down.") === true) return client.end("HTTP/1.1 503 Down\r\n\r\n");
+    const host = connect(model, "127.0.0.1", () => client.write("HTTP/1.1 200 OK\r\n\r\n"));
+    host.pipe(client).pipe(host);
+  });
+  const login = `Basic ${Buffer.from("me:secret").toString("base64")}`;
+  const address = `http://me:secret@127.0.0.1:${await listen(proxy)}`;
+  const { door, denied } = await open({
+    routes: [
+      { paths: /^\/v1\//, target: new URL("http://model.example.com"), headers: { "x-api-key": "key" } },
+    ],
+    hosts: parseHosts(["registry.example.com", "down.example.com", "127.0.0.1:9"]),
+    proxy: () => address,
+    resolve: () => Promise.reject(new Error("there is no name server")),
+  });
+  expect((await ask(door.socket, "/v1/messages")).text).toBe("model.example.com key");
+  expect((await ask(door.socket, "http://registry.example.com/a")).text).toBe("registry.example.com no key");
+  const through = "CONNECT registry.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n";
+  expect(
+    await sendRaw(door.socket, `${through}GET / HTTP/1.1\r\nhost: b\r\nconnection: close\r\n\r\n`),
+  ).toMatch(/^HTTP\/1\.1 200 Connection established[^]*b no key/);
+  expect(seen).toEqual(
+    ["model.example.com:80", "registry.example.com:80", "registry.example.com:443"].map(
+      (name) => `${name} ${login}`,
+    ),
+  );
+  expect((await ask(door.socket, "http://other.example.com/")).status).toBe(403);
+  expect((await ask(door.socket, "http://127.0.0.1:9/")).status).toBe(403);
+  expect(await sendRaw(door.socket, "CONNECT down.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(
+    /^HTTP\/1\.1 502 [^]*the proxy of this machine answers 503/,
+  );
+  expect(denied).toEqual(["other.example.com:80", "127.0.0.1:9"]);
 });

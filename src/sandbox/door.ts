@@ -17,6 +17,8 @@ import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
 import { isRefusedAddress } from "../lib/addresses.ts";
 import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { endToEnd } from "../lib/end-to-end.ts";
+import { connectThrough, proxyAgents, type ProxyAgent } from "../lib/upstream.ts";
 
 /** A part of the door that leads to one address of the operator's: the model, the service's receiver of telemetry. */
 export type Route = {
@@ -40,6 +42,8 @@ export type DoorOptions = {
   word?: string | null;
   /** Directory for the one of its socket. */
   within?: string;
+  /** The proxy through which an address is reached; null: none. Absent: as the service's environment says. */
+  proxy?: (url: URL) => string | null;
   /** Resolves a name to addresses; absent: by the system. */
   resolve?: (name: string) => Promise<string[]>;
   limits?: Partial<typeof usual>;
@@ -55,7 +59,11 @@ export type Door = AsyncDisposable & {
 /** Most connections at once; how long the head of a request, a name or a connection may take; longest silence. */
 const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000 };
 
-type Settings = Required<DoorOptions> & { agents: Record<string, http.Agent>; limits: typeof usual };
+type Settings = Required<Omit<DoorOptions, "proxy">> & {
+  proxies: ReturnType<typeof proxyAgents>;
+  agents: Record<string, http.Agent>;
+  limits: typeof usual;
+};
 
 /**
  * The only way out of a sandbox: a proxy on a Unix socket of one run.
@@ -69,14 +77,15 @@ type Settings = Required<DoorOptions> & { agents: Record<string, http.Agent>; li
  * | the name cannot be resolved; the host cannot be reached | 502; 504 after 10 s |
  *
  * Names are resolved here, and the connection goes to the address that was judged: a name that changes meanwhile gains
- * nothing. Redirects are the client's to follow, so each is judged anew.
+ * nothing. Redirects are the client's to follow, so each is judged anew. Where the service has a proxy, that resolves names.
  */
 export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const kept = { keepAlive: true };
   const agents = { "http:": new http.Agent(kept), "https:": new https.Agent(kept) };
   const limits = { ...usual, ...options.limits };
   const { connectMs, atOnce } = limits;
-  const settings: Settings = { resolve: system, word: null, within: tmpdir(), ...options, agents, limits };
+  const set = { agents, limits, proxies: proxyAgents(options.proxy) };
+  const settings: Settings = { resolve: system, word: null, within: tmpdir(), ...options, ...set };
   const directory = await mkdtemp(join(settings.within, "door-"));
   const socket = join(directory, "s");
   if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
@@ -146,7 +155,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
       listener?.close();
       const closed = new Promise((resolve) => server.close(resolve));
       for (const client of clients) client.destroy();
-      for (const agent of Object.values(agents)) agent.destroy();
+      for (const agent of [...Object.values(agents), settings.proxies]) agent.destroy();
       await closed;
       await rm(directory, { recursive: true, force: true });
     },
@@ -214,13 +223,15 @@ type Target = {
   url: URL;
   headers: Record<string, string | string[]>;
   /** How it is reached: a route by connections that are kept, a host at the addresses that were judged. */
-  how: { agent: http.Agent | false; lookup?: LookupFunction };
+  how: Way | { agent: http.Agent };
 };
+
+type Way = { agent: ProxyAgent; lookup?: never } | { agent: false; lookup?: LookupFunction };
 
 /** Paths that no server reads in another way: without escapes, and no part begins with a dot. */
 const plainPath = /^(?:\/[\w:@~-][\w.:@~-]*)+\/?$/;
 
-const toRoute = ({ routes, agents }: Settings, asked: IncomingMessage, url: string): Target => {
+const toRoute = ({ routes, agents, proxies }: Settings, asked: IncomingMessage, url: string): Target => {
   const [path = "", query = ""] = url.split(/\?(.*)/s);
   const route = routes.find(({ paths }) => paths.test(path));
   // Not by TRACE: its answer repeats the credential.
@@ -231,7 +242,7 @@ const toRoute = ({ routes, agents }: Settings, asked: IncomingMessage, url: stri
   place.search = query;
   const { authorization: _a, "x-api-key": _k, ...kept } = endToEnd(asked);
   const headers = route.headers === null ? endToEnd(asked) : { ...kept, ...route.headers };
-  const agent = agents[place.protocol] ?? false;
+  const agent = proxies.of(place) ?? agents[place.protocol] ?? false;
   return { url: place, headers: { ...headers, host: place.host }, how: { agent } };
 };
 
@@ -240,15 +251,15 @@ const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Targe
   if (url?.protocol !== "http:" || url.username !== "" || url.password !== "")
     throw new Refusal(400, "Ask for http://host/path, or CONNECT host:port");
   const name = url.hostname.replace(/^\[|\]$/g, "");
-  const lookup = await judged(settings, { name, port: Number(url.port || 80) });
-  return { url, headers: { ...endToEnd(asked), host: url.host }, how: { agent: false, lookup } };
+  const how = await judged(settings, { name, port: Number(url.port || 80) });
+  return { url, headers: { ...endToEnd(asked), host: url.host }, how };
 };
 
-/** Answers with the addresses that were judged, whatever the name says by then. @throws Refusal */
+/** By the addresses that were judged, whatever the name says by then, or by the proxy that resolves it. @throws Refusal */
 const judged = async (
-  { hosts, onDenied, resolve, limits }: Settings,
+  { hosts, onDenied, resolve, limits, proxies }: Settings,
   { name, port }: { name: string; port: number },
-): Promise<LookupFunction> => {
+): Promise<Way> => {
   // It is told to a user, in a command to be copied.
   if (!/^[a-z0-9:][a-z0-9._:-]{0,254}$/i.test(name)) throw new Refusal(400, "This is no name of a host");
   const shown = `${name.includes(":") ? `[${name}]` : name}:${port}`;
@@ -258,6 +269,9 @@ const judged = async (
   };
   const how = judge(hosts, { name, port });
   if (how === "refused") deny("is not in the list of hosts that this run may reach");
+  const agent =
+    isIP(name) === 0 ? proxies.of(new URL(`http${port === 80 ? "" : "s"}://${name}:${port}`)) : null;
+  if (agent !== null) return { agent };
   const late = once(AbortSignal.timeout(limits.connectMs), "abort").then(() => null);
   const resolving = isIP(name) === 0 ? resolve(name).catch(() => []) : [name];
   const addresses = await Promise.race([resolving, late]);
@@ -266,7 +280,7 @@ const judged = async (
   const good = how === "local" ? addresses : addresses.filter((each) => !isRefusedAddress(each));
   if (good.length === 0) deny("leads to an address that no agent may reach");
   const found = good.map((address) => ({ address, family: isIP(address) }));
-  return (_name, _options, callback) => callback(null, found);
+  return { agent: false, lookup: (_name, _options, callback) => callback(null, found) };
 };
 
 const system = async (name: string): Promise<string[]> =>
@@ -277,23 +291,14 @@ const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promis
   const target = { name: bracketed ?? plain ?? "", port: Number(port) };
   if (target.name === "" || target.port < 1 || target.port > 65_535)
     throw new Refusal(400, "CONNECT takes host:port");
-  const lookup = await judged(settings, target);
-  const socket = connect({ host: target.name, port: target.port, lookup, noDelay: true });
+  const { agent, lookup } = await judged(settings, target);
   const { connectMs, silentMs } = settings.limits;
+  if (agent !== false) return await connectThrough(agent, target, connectMs);
+  const socket = connect({ host: target.name, port: target.port, noDelay: true, ...(lookup && { lookup }) });
   socket.setTimeout(connectMs, () => socket.destroy(new Refusal(504, `${url} does not answer`)));
   await once(socket, "connect");
   socket.setTimeout(silentMs, () => socket.destroy());
   return socket;
-};
-
-const hopByHop = /^(connection|expect|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/;
-
-/** Headers that are not of one connection only. The length stays: without it a body would count as the next request. */
-const endToEnd = ({ headers }: IncomingMessage): Record<string, string | string[]> => {
-  const named = new Set((headers.connection ?? "").toLowerCase().split(/\s*,\s*/));
-  named.delete("content-length");
-  const kept = Object.entries(headers).filter(([name]) => !hopByHop.test(name) && !named.has(name));
-  return Object.fromEntries(kept.map(([name, value]) => [name, value ?? ""]));
 };
 
 /** Passes the request on, and the answer back piece by piece. */

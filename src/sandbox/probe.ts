@@ -1,4 +1,5 @@
-import { access, readFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 
 /** What a start of bubblewrap left, and what is known of the machine. */
 export type Failure = {
@@ -50,22 +51,14 @@ export const machineFacts = async (): Promise<Omit<Failure, "stderr">> => {
       (text) => text.trim(),
       () => null,
     );
-  const exists = (path: string): Promise<boolean> =>
-    access(path).then(
-      () => true,
-      () => false,
-    );
-  const [appArmorRestricts, unprivilegedAllowed, maxUserNamespaces, docker, podman] = await Promise.all([
+  const [appArmorRestricts, unprivilegedAllowed, maxUserNamespaces] = await Promise.all([
     read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
     read("/proc/sys/kernel/unprivileged_userns_clone"),
     read("/proc/sys/user/max_user_namespaces"),
-    exists("/.dockerenv"),
-    exists("/run/.containerenv"),
   ]);
   // Podman's file is hidden when its root is read-only, its variable is not.
   const isContainer =
-    docker ||
-    podman ||
+    ["/.dockerenv", "/run/.containerenv"].some((path) => existsSync(path)) ||
     ["container", "KUBERNETES_SERVICE_HOST"].some((name) => process.env[name] !== undefined);
   return {
     appArmorRestricts,

@@ -18,8 +18,8 @@ export const bundle = async ({ root, directory }: Options): Promise<{ packages: 
     },
     platform: "node",
     transform: { define: { "process.env.NODE_ENV": '"production"' } },
-    // Ink imports it for its own developers only, and it is not installed.
-    resolve: { alias: { "react-devtools-core": false } },
+    // Neither is installed: Ink imports the one for its own developers only, the agent of proxies the other when asked for it.
+    resolve: { alias: { "react-devtools-core": false, kerberos: false } },
     onwarn: (warning) => {
       // A warning here is a package left outside or a missing export: a program that fails at its user's.
       throw new Error(`The bundle is not sound: ${warning.message}`);
