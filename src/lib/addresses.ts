@@ -1,3 +1,5 @@
+import { lookup } from "node:dns/promises";
+import { once } from "node:events";
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { networkInterfaces } from "node:os";
 
@@ -56,3 +58,17 @@ const embeddedIPv4 = (address: string): string | null => {
 /** One text for all that an IPv6 address can be written as. */
 const canonical = (address: string): string =>
   address.includes(":") ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address;
+
+export const byTheSystem = async (name: string): Promise<string[]> =>
+  (await lookup(name, { all: true })).map(({ address }) => address);
+
+/** Of a name, or the address that it is. Empty: there are none; null: they are not known within the time. */
+export const addressesOf = async (
+  name: string,
+  resolve: (name: string) => Promise<string[]>,
+  ms: number,
+): Promise<string[] | null> => {
+  if (isIP(name) !== 0) return [name];
+  const late = once(AbortSignal.timeout(ms), "abort").then(() => null);
+  return await Promise.race([resolve(name).catch(() => []), late]);
+};

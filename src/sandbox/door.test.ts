@@ -366,9 +366,9 @@ test("where the service has a proxy, the model and hosts are reached through it,
     routes: [
       { paths: /^\/v1\//, target: new URL("http://model.example.com"), headers: { "x-api-key": "key" } },
     ],
-    hosts: parseHosts(["registry.example.com", "down.example.com", "127.0.0.1:9"]),
+    hosts: parseHosts(["registry.example.com", "down.example.com", "here.example.com", "127.0.0.1:9"]),
     proxy: () => address,
-    resolve: () => Promise.reject(new Error("there is no name server")),
+    resolve: async (name) => (name === "here.example.com" ? ["127.0.0.1"] : []),
   });
   expect((await ask(door.socket, "/v1/messages")).text).toBe("model.example.com key");
   expect((await ask(door.socket, "http://registry.example.com/a")).text).toBe("registry.example.com no key");
@@ -386,5 +386,7 @@ test("where the service has a proxy, the model and hosts are reached through it,
   expect(await sendRaw(door.socket, "CONNECT down.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(
     /^HTTP\/1\.1 502 [^]*the proxy of this machine answers 503/,
   );
-  expect(denied).toEqual(["other.example.com:80", "127.0.0.1:9"]);
+  // The proxy may be on this host.
+  expect((await ask(door.socket, "http://here.example.com/")).status).toBe(403);
+  expect(denied).toEqual(["other.example.com:80", "127.0.0.1:9", "here.example.com:80"]);
 });

@@ -1,4 +1,3 @@
-import { lookup as lookUp } from "node:dns/promises";
 import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import http, { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
@@ -15,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
-import { isRefusedAddress } from "../lib/addresses.ts";
+import { addressesOf, byTheSystem, isRefusedAddress } from "../lib/addresses.ts";
 import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { endToEnd } from "../lib/end-to-end.ts";
 import { connectThrough, proxyAgents, type ProxyAgent } from "../lib/upstream.ts";
@@ -85,7 +84,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const limits = { ...usual, ...options.limits };
   const { connectMs, atOnce } = limits;
   const set = { agents, limits, proxies: proxyAgents(options.proxy) };
-  const settings: Settings = { resolve: system, word: null, within: tmpdir(), ...options, ...set };
+  const settings: Settings = { resolve: byTheSystem, word: null, within: tmpdir(), ...options, ...set };
   const directory = await mkdtemp(join(settings.within, "door-"));
   const socket = join(directory, "s");
   if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
@@ -269,22 +268,21 @@ const judged = async (
   };
   const how = judge(hosts, { name, port });
   if (how === "refused") deny("is not in the list of hosts that this run may reach");
-  const agent =
-    isIP(name) === 0 ? proxies.of(new URL(`http${port === 80 ? "" : "s"}://${name}:${port}`)) : null;
-  if (agent !== null) return { agent };
-  const late = once(AbortSignal.timeout(limits.connectMs), "abort").then(() => null);
-  const resolving = isIP(name) === 0 ? resolve(name).catch(() => []) : [name];
-  const addresses = await Promise.race([resolving, late]);
-  if (addresses === null) throw new Refusal(504, `${name} is not resolved in time`);
-  if (addresses.length === 0) throw new Refusal(502, `${name} cannot be resolved`);
-  const good = how === "local" ? addresses : addresses.filter((each) => !isRefusedAddress(each));
-  if (good.length === 0) deny("leads to an address that no agent may reach");
-  const found = good.map((address) => ({ address, family: isIP(address) }));
-  return { agent: false, lookup: (_name, _options, callback) => callback(null, found) };
+  const addresses = await addressesOf(name, resolve, limits.connectMs);
+  const good = how === "local" ? addresses : addresses?.filter((each) => !isRefusedAddress(each));
+  if (good?.length === 0 && addresses?.length !== 0) deny("leads to an address that no agent may reach");
+  // A proxy resolves names as well, also those that have no address here.
+  const scheme = port === 80 ? "http" : "https";
+  const agent = isIP(name) === 0 ? proxies.of(new URL(`${scheme}://${name}:${port}`)) : null;
+  return agent === null ? directly(name, good ?? null) : { agent };
 };
 
-const system = async (name: string): Promise<string[]> =>
-  (await lookUp(name, { all: true })).map(({ address }) => address);
+const directly = (name: string, addresses: string[] | null): Way => {
+  if (addresses === null) throw new Refusal(504, `${name} is not resolved in time`);
+  if (addresses.length === 0) throw new Refusal(502, `${name} cannot be resolved`);
+  const found = addresses.map((address) => ({ address, family: isIP(address) }));
+  return { agent: false, lookup: (_name, _options, callback) => callback(null, found) };
+};
 
 const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promise<Socket> => {
   const [, bracketed, plain, port] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(url) ?? [];
