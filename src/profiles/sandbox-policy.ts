@@ -3,6 +3,7 @@ import { z } from "zod";
 import { loginDirectory } from "../config/model-credential.ts";
 import type { Settings } from "../config/variables.ts";
 import { everyHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { isBelow } from "../lib/is-below.ts";
 import type { Allowed } from "../sandbox/sandbox.ts";
 
 const units: Readonly<Record<string, number>> = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
@@ -125,14 +126,14 @@ export const refusalOf = (
 ): string | null => {
   for (const key of ["read", "write"] as const)
     for (const path of block[key] ?? []) {
-      const other = reserved.find((place) => isWithin(place, path) || isWithin(path, place));
+      const other = reserved.find((place) => isBelow(place, path) || isBelow(path, place));
       if (other !== undefined)
         return `sandbox.${key} names ${path}, and no agent may have ${other}: name a directory apart from it`;
     }
   if (!isCompanion) return null;
   const leave = { read: [...installed, ...serviceWide.read], write: serviceWide.write };
   for (const key of ["read", "write"] as const) {
-    const unlisted = (block[key] ?? []).find((path) => !leave[key].some((place) => isWithin(path, place)));
+    const unlisted = (block[key] ?? []).find((path) => !leave[key].some((place) => isBelow(path, place)));
     if (unlisted !== undefined)
       return `sandbox.${key} names ${unlisted}, which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_${key.toUpperCase()}`;
   }
@@ -143,7 +144,3 @@ export const refusalOf = (
 
 /** Where no secrets and no sockets are to be expected. */
 const installed = ["/opt", "/usr"];
-
-/** Whether a path is a directory or lies below it. */
-const isWithin = (path: string, directory: string): boolean =>
-  `${path.replace(/\/+$/, "")}/`.startsWith(`${directory.replace(/\/+$/, "")}/`);

@@ -1,3 +1,5 @@
+import { isBelow } from "../lib/is-below.ts";
+
 /** What a sandboxed run may see and use. All paths are absolute, without links, and exist. */
 export type View = {
   /** At their own paths. */
@@ -16,8 +18,8 @@ export type View = {
   socket: string | null;
   /** Whether it shares the host's network. */
   openNetwork: boolean;
-  /** Descriptors of the seccomp filter, and to which bwrap writes whom to signal. */
-  descriptors: { seccomp: number; info: number };
+  /** Descriptor of the filter of system calls. */
+  seccomp: number;
 };
 
 /** Where a run finds the door. */
@@ -45,9 +47,7 @@ export const bwrapArguments = (view: View): string[] => [
   ...(view.openNetwork ? [] : ["--unshare-net"]),
   ..."--disable-userns --cap-drop ALL --die-with-parent --new-session".split(" "),
   "--seccomp",
-  String(view.descriptors.seccomp),
-  "--info-fd",
-  String(view.descriptors.info),
+  String(view.seccomp),
   "--ro-bind",
   "/usr",
   "/usr",
@@ -78,7 +78,3 @@ const bindings = ({ readable, writable }: View): string[] => {
   for (const path of writable) all.set(path, "--bind");
   return [...all].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([path, option]) => [option, path, path]);
 };
-
-/** Whether a path is the directory or lies in it. Both without links. */
-export const isBelow = (path: string, directory: string): boolean =>
-  `${path}/`.startsWith(directory.replace(/\/?$/, "/"));

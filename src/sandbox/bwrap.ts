@@ -29,10 +29,11 @@ export const findBwrap = async (): Promise<Kind> => {
         root: rootLinks,
         socket: door.socket,
         openNetwork,
-        descriptors: { seccomp: 3, info: 4 },
+        seccomp: 3,
       };
-      const forwarder = socat.ok && !openNetwork ? forwarding(socat.path, loopback) : [];
-      const prefix = [...limits.outside, found.path, ...bwrapArguments(view), ...limits.inside, ...forwarder];
+      const forwarders = socat.ok && !openNetwork ? forwarding(socat.path, loopback) : "";
+      const shell = ["/bin/sh", "-c", `${unlessOrphaned}${forwarders}exec "$@"`, "sh"];
+      const prefix = [...limits.outside, found.path, ...bwrapArguments(view), ...limits.inside, ...shell];
       return {
         box: { prefix, filter },
         model: { origin: `http://${modelHost}`, socket: socketInside },
@@ -48,10 +49,16 @@ export const findBwrap = async (): Promise<Kind> => {
 const proxyPort = 3128;
 
 /**
- * Starts forwarders beside the program, which takes the shell's place once they listen: for proxies, and for each port of the
+ * bubblewrap ties itself to the life of the service some 20 ms after its start, and does not see that the service ended before.
+ * Here it has done so, and a service that has ended does not answer.
+ */
+const unlessOrphaned = "echo >&4; read -r _ <&4 || exit 1; exec 4>&-; ";
+
+/**
+ * Starts forwarders beside the program, and waits until they listen: for proxies, and for each port of the
  * host's loopback that the operator allows, because no client asks a proxy for that.
  */
-const forwarding = (program: string, loopback: Place["loopback"]): string[] => {
+const forwarding = (program: string, loopback: Place["loopback"]): string => {
   const local = loopback.map(
     ({ name, port }) => [port, `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`] as const,
   );
@@ -62,7 +69,7 @@ const forwarding = (program: string, loopback: Place["loopback"]): string[] => {
   );
   // One line each, and that of the headings. One that cannot listen is not waited for for ever.
   const wait = `n=0; until [ $(wc -l </proc/net/tcp) -gt ${all.length} ] || [ $n = 200 ]; do n=$((n+1)); sleep 0.005; done; `;
-  return ["/bin/sh", "-c", `${starts.join("")}${wait}exec "$@"`, "sh"];
+  return starts.join("") + wait;
 };
 
 const noForwarder = "The agent reaches no hosts, because socat is not installed: apt-get install socat";

@@ -67,4 +67,17 @@ describe.each(users)("as %s", (user) => {
       expect(!hasLastWords || last?.said.includes("last words")).toBe(true);
     },
   );
+
+  test(`SIGKILL of ${whoIs(user)} while sandboxes start: nothing of any of them is left`, async () => {
+    const marker = { name: jobVariable, value: randomUUID() };
+    const { args, env } = await onStage({ user }, "killed-service.ts", marker.value, "starting");
+    const service = spawn("unshare", args, { env, cwd: "/", stdio: ["ignore", "pipe", "inherit"] });
+    const [line]: unknown[] = await once(service.stdout, "data");
+    expect(String(line)).toContain("pid");
+    // More than start at a time: some have just begun, and some run.
+    await until(async () => (await findMarked(marker)).length > 40, { what: "agents" }).finally(() =>
+      service.kill("SIGKILL"),
+    );
+    await until(async () => (await findMarked(marker)).length === 0, { what: "the end of all" });
+  });
 });

@@ -2,14 +2,14 @@ import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
-import type { Readable, Writable } from "node:stream";
+import type { Duplex, Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
 import { followDescendants } from "./descendants.ts";
 import { findExecutable } from "./executable.ts";
 import { endGroup, familyOfGroup } from "./group.ts";
 import { identifyChild, type ProcessIdentity } from "./identity.ts";
 import { sweep, type SweepReport } from "./sweep.ts";
-import { readAnyRow, type Marker, type ProcessRow } from "./table.ts";
+import { processTable, readAnyRow, type Marker, type ProcessRow } from "./table.ts";
 
 export type SuperviseOptions = {
   /** A path, or a name that is looked up on `env.PATH`. */
@@ -30,8 +30,9 @@ export type Box = {
   /** Program and arguments that come before the command. */
   prefix: readonly string[];
   /**
-   * Of bubblewrap, the end of whose first process ends all that runs in it: a file that it reads as descriptor 3. To
-   * descriptor 4 it writes what `--info-fd` tells. Null: the command takes the prefix's place.
+   * Of bubblewrap, the end of whose first process ends all that runs in it: a file that it reads as descriptor 3. On
+   * descriptor 4 the prefix says a line when the end of this process would end the sandbox; it must not start the command
+   * before it is answered. Null: the command takes the prefix's place.
    */
   filter: string | null;
 };
@@ -115,7 +116,7 @@ const follow = (child: Child, marker: Marker, isContained: boolean) => {
   // Not everybody asks for it.
   identity.catch(() => undefined);
   const leader = isContained ? null : readAnyRow(child.pid);
-  const group = isContained ? innerGroup(child, exited) : Promise.resolve(child.pid);
+  const group = isContained ? innerGroup(child, exited) : async () => child.pid;
   const descendants = leader === null ? null : followDescendants(leader);
   return { identity, ended: watchEnd(child, { exited, marker, group, descendants }) };
 };
@@ -124,7 +125,7 @@ type Watched = {
   exited: Promise<void>;
   marker: Marker;
   /** Whom to signal. */
-  group: Promise<number>;
+  group: () => Promise<number>;
   descendants: ReturnType<typeof followDescendants> | null;
 };
 
@@ -157,7 +158,7 @@ const watchEnd = (
   const stop = async ({ graceSeconds }: { graceSeconds: number }): Promise<EndedProcess> => {
     if (stopped || child.exitCode !== null || child.signalCode !== null) return promise;
     stopped = true;
-    groupEnded = group.then((leader) => endGroup(leader, graceSeconds));
+    groupEnded = group().then((leader) => endGroup(leader, graceSeconds));
     await groupEnded;
     // A process stuck in the kernel survives the KILL: it is reported.
     using late = timer(patience.exitMs);
@@ -200,16 +201,22 @@ const start = async (
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 
 /**
- * The process group of a sandbox, which its first process leads: bubblewrap itself, outside of it, would end all without a
- * grace. Of one that has ended before it told, its own.
+ * Lets a sandbox begin, and finds its process group, which its first process leads: bubblewrap itself, outside of it, would end
+ * all without a grace. Of one that did not begin, its own.
  */
-const innerGroup = async (child: Child, exited: Promise<void>): Promise<number> => {
-  const told = child.stdio[4] as Readable;
-  let text = "";
-  told.on("error", () => undefined);
-  told.on("data", (piece: Buffer) => (text += piece.toString("latin1")));
-  await Promise.race([once(told, "end"), exited]);
-  return Number(/"child-pid": (\d+)/.exec(text)?.[1] ?? child.pid);
+const innerGroup = (child: Child, exited: Promise<void>): (() => Promise<number>) => {
+  const asked = child.stdio[4] as Duplex;
+  asked.on("error", () => undefined);
+  const begun = new Promise<void>((resolve) => {
+    asked.once("data", () => {
+      asked.end("\n");
+      resolve();
+    });
+  });
+  return async () => {
+    await Promise.race([begun, exited]);
+    return (await processTable()).find(({ parent }) => parent === child.pid)?.pid ?? child.pid;
+  };
 };
 
 const spawnFailure = (path: string, error: Error): SpawnFailure => {
