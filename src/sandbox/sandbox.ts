@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { basename, delimiter, join } from "node:path";
 import type { AllowedHost } from "../lib/allowed-hosts.ts";
 import { isBelow } from "../lib/is-below.ts";
-import { limit, type Limited, type Limits } from "../lib/process/limits.ts";
+import { limit, removeGroups, type Limited, type Limits } from "../lib/process/limits.ts";
 import { programFiles } from "../lib/process/program-files.ts";
 import { supervise, type Box } from "../lib/process/supervise.ts";
 import { removeTree } from "../lib/remove-tree.ts";
@@ -166,13 +166,13 @@ const configuration =
 const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
   const { allowed, routes, onDenied, word = randomUUID() } = run;
   await using made = new AsyncDisposableStack();
-  const directory = await mkdtemp(beginning(service));
+  const directory = await mkdtemp(join(tmpdir(), beginning(service)));
   made.defer(() => removeTree(directory).catch(() => undefined));
   const { hosts, openNetwork } = allowed;
   const door = made.use(
     await openDoor({ routes, hosts, onDenied, within: directory, ...(kind.sharesNetwork && { word }) }),
   );
-  const limits = made.use(await limit(allowed, kind.countsApart));
+  const limits = made.use(await limit(allowed, kind.countsApart, basename(directory)));
   const programs = await programFiles([run.command, "node"], run.path);
   const read = await placesOf(allowed.read, service.reserved);
   const write = await placesOf(allowed.write, service.reserved);
@@ -203,15 +203,15 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   };
 };
 
-const beginning = ({ mark }: Service): string => join(tmpdir(), `svc-box-${mark}-`);
+const beginning = ({ mark }: Service): string => `svc-box-${mark}-`;
 
 const removeLeft = async (service: Service): Promise<void> => {
-  const paths = (await readdir(tmpdir())).map((name) => join(tmpdir(), name));
-  const left = paths.filter((path) => path.startsWith(beginning(service)));
-  await Promise.allSettled(left.map(removeTree));
+  const left = (await readdir(tmpdir())).filter((name) => name.startsWith(beginning(service)));
+  await Promise.allSettled(left.map((name) => removeTree(join(tmpdir(), name))));
+  await removeGroups(beginning(service));
 };
 
-/** Where the paths lead. An agent could have planted a link there, so what is reserved is looked at afterwards. */
+/** Where the paths lead. An agent could have planted a link, so what is reserved is looked at afterwards. */
 const placesOf = async (
   named: readonly string[],
   reserved: readonly string[] = [],

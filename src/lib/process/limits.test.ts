@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../../test/cleanup.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { findGroups, limit, makeGroups, type Limits } from "./limits.ts";
+import { findGroups, limit, makeGroups, removeGroups, type Limits } from "./limits.ts";
 import { supervise } from "./supervise.ts";
 
 const PATH = "/usr/bin:/bin:/usr/sbin:/sbin";
@@ -12,7 +12,7 @@ const megabyte = 2 ** 20;
 
 /** Runs a script within limits. */
 const runIn = async (asked: Limits, script: string) => {
-  const limited = await limit(asked, false);
+  const limited = await limit(asked, false, randomUUID());
   afterFile(() => limited[Symbol.asyncDispose]());
   const started = await supervise({
     command: "/bin/sh",
@@ -90,7 +90,8 @@ test("in a group of version 2 the service moves aside, and a run gets one group 
   expect(await readFile(join(own, "svc-service/cgroup.procs"), "utf8")).toBe(String(process.pid));
   // As it is found after that.
   expect(await findGroups("0::/svc.service/svc-service\n", root)).toEqual(groups);
-  const [made = "", ...others] = (await makeGroups(groups!, { memoryBytes: 1e9, processes: 30 })) ?? [];
+  const [made = "", ...others] =
+    (await makeGroups(groups!, { memoryBytes: 1e9, processes: 30 }, "run")) ?? [];
   expect(others).toEqual([]);
   const read = (name: string) => readFile(join(made, name), "utf8");
   expect(await Promise.all(["memory.max", "memory.swap.max", "pids.max"].map(read))).toEqual([
@@ -98,6 +99,13 @@ test("in a group of version 2 the service moves aside, and a run gets one group 
     "0",
     "30",
   ]);
+});
+
+test("groups that a killed service left are removed, unless a process is in one; those of others stay", async () => {
+  const root = await hierarchy({ "a/svc-1-used/cgroup.procs": "4711\n", "a/svc-2-x/cgroup.procs": "" });
+  await mkdir(join(root, "a/svc-1-empty"));
+  await removeGroups("svc-1-", { memory: join(root, "a"), processes: join(root, "a"), version: 2 });
+  expect(await readdir(join(root, "a"))).toEqual(["svc-1-used", "svc-2-x"]);
 });
 
 test.each([

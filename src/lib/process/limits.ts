@@ -1,5 +1,4 @@
-import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { findExecutable } from "./executable.ts";
@@ -25,12 +24,12 @@ export type Limited = AsyncDisposable & {
 /**
  * Limits for one run: by control groups where they can be made, else by rlimits. In any case the kernel, when memory is
  * short, ends the run before the service. `countsApart`: the run has a user namespace of its own, in which its user's processes
- * are counted.
+ * are counted. `name`: of its control groups.
  */
-export const limit = async (asked: Limits, countsApart: boolean): Promise<Limited> => {
+export const limit = async (asked: Limits, countsApart: boolean, name: string): Promise<Limited> => {
   const groups = await (own ??= ownGroups());
   const isAsked = asked.memoryBytes !== null || asked.processes !== null;
-  const made = isAsked && groups !== null ? await makeGroups(groups, asked) : null;
+  const made = isAsked && groups !== null ? await makeGroups(groups, asked, name) : null;
   const held = made === null && isAsked ? await rlimits(asked, countsApart) : nothing;
   const entered = made ?? [];
   return {
@@ -108,8 +107,7 @@ const delegated = async (found: string): Promise<string | null> => {
 const leaf = "svc-service";
 
 /** Makes the groups of one run: their directories. Null: they cannot be made. */
-export const makeGroups = async (groups: Groups, limits: Limits): Promise<string[] | null> => {
-  const name = `svc-run-${randomUUID()}`;
+export const makeGroups = async (groups: Groups, limits: Limits, name: string): Promise<string[] | null> => {
   const lines = linesOf(limits, groups.version);
   const directories = [...new Set(lines.map(({ of }) => join(groups[of], name)))];
   try {
@@ -122,6 +120,16 @@ export const makeGroups = async (groups: Groups, limits: Limits): Promise<string
   } catch {
     await Promise.all(directories.map(remove));
     return null;
+  }
+};
+
+/** Removes the control groups whose names begin so and that hold no process. */
+export const removeGroups = async (beginning: string, within?: Groups): Promise<void> => {
+  const groups = within ?? (await (own ??= ownGroups()));
+  for (const parent of groups === null ? [] : new Set([groups.memory, groups.processes])) {
+    const names = await readdir(parent).catch(() => []);
+    const left = names.filter((name) => name.startsWith(beginning));
+    await Promise.allSettled(left.map((name) => rmdir(join(parent, name))));
   }
 };
 
