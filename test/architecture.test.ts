@@ -166,7 +166,7 @@ const budgets: Record<string, number> = {
   http: 2135,
   jobs: 2211,
   kv: 424,
-  lib: 2660,
+  lib: 2678,
   main: 3288,
   mcp: 847,
   oauth: 1007,

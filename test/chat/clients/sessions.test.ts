@@ -81,6 +81,11 @@ const answersOnRecord = async ({ home }: Service): Promise<number[]> => {
   );
 };
 
+const transcriptsOf = async ({ home }: Service): Promise<string[]> =>
+  (await readdir(home, { recursive: true }))
+    .filter((file) => file.includes("projects/") && file.endsWith(".jsonl"))
+    .map((file) => join(home, file));
+
 /** Crashes the service, and starts it again on its home. */
 const crash = async (service: Service, env: Record<string, string> = {}): Promise<Service> => {
   const agents = await livingAgents(service);
@@ -107,19 +112,22 @@ test("a conversation outlives a crash by its transcript, and the transcript's lo
 
   await say("one", []);
   await say("two", ["one"]);
-  // The answer is sent a moment before it is on record.
+  // The answer is sent a moment before it is on record, and in the agent's transcript.
   await until(async () => (await answersOnRecord(service)).every((count) => count === 2));
+  await until(async () => {
+    const texts = await Promise.all((await transcriptsOf(service)).map((path) => readFile(path, "utf8")));
+    return ways.every(({ source }) => texts.join("").includes(`TWO-${source}`.toUpperCase()));
+  });
   service = await crash(service, { AGENT_MODE_KEEP_ALIVE: "0" });
   for (const { lines, own } of await say("three", ["one", "two"]))
     expect(lines).toEqual(asTold([...said(own("one"), own("two")), userSays(own("three"))]));
 
   // Until the end an agent may write to its transcript.
   await until(async () => (await livingAgents(service)).length === 0, { what: "the agents to be gone" });
-  const files = await readdir(service.home, { recursive: true });
-  const transcripts = files.filter((file) => file.includes("projects/") && file.endsWith(".jsonl"));
+  const transcripts = await transcriptsOf(service);
   // Each is found by more than one path.
   expect(new Set(transcripts.map((path) => basename(path))).size).toBe(ways.length);
-  for (const transcript of transcripts) await rm(join(service.home, transcript), { force: true });
+  for (const transcript of transcripts) await rm(transcript, { force: true });
   for (const { lines, own } of await say("four", ["one", "two", "three"], { whole: true })) {
     expect(lines).toHaveLength(1);
     const [line = ""] = lines;
