@@ -12,7 +12,7 @@ const megabyte = 2 ** 20;
 
 /** Runs a script within limits. */
 const runIn = async (asked: Limits, script: string) => {
-  const limited = await limit(asked, false, randomUUID());
+  const limited = await limit(asked, false, `svc-run-${randomUUID()}`);
   afterFile(() => limited[Symbol.asyncDispose]());
   const started = await supervise({
     command: "/bin/sh",
