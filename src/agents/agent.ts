@@ -1,5 +1,5 @@
 import type { AgentEvent } from "../contract/event.ts";
-import type { FailureReason, JobSandbox, Usage } from "../contract/job.ts";
+import type { FailureReason, JobSandbox, Outcome, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 import type { Allowed } from "../sandbox/sandbox.ts";
 
@@ -27,6 +27,8 @@ export type AgentStart = {
   launch: AgentLaunch;
   /** The id of a new session, or the one to resume, by the absolute path of its transcript. */
   session: { id: string; resumeFrom: string | null };
+  /** Whether it is asked to report what came of it at the end of each turn; absent: no. */
+  reports?: boolean;
   /** W3C Trace Context for the agent's own telemetry; absent: it has a trace of its own. */
   traceparent?: string;
 };
@@ -129,6 +131,8 @@ export type TurnOutcome = {
   error: string | null;
   /** The agent's final text (the result), else the tail of what it said. */
   text: string;
+  /** What it reports to have come of it; null: nothing. */
+  report: Report | null;
   /** Null while the process runs, and when a signal ended it. */
   exitCode: number | null;
   sessionId: string | null;
@@ -142,6 +146,9 @@ export type TurnOutcome = {
   usage: Usage | null;
   durationMs: number;
 };
+
+/** What an agent says has come of its work. `question`: empty unless it has one. */
+export type Report = { outcome: Outcome; summary: string; question: string };
 
 /** The outcome of a turn whose events do not matter. */
 export const outcomeOf = async (turn: AsyncIterable<TurnEvent>): Promise<TurnOutcome> => {

@@ -27,6 +27,7 @@ export const outcome = (over: Partial<TurnOutcome> = {}): TurnOutcome => ({
   apiStatus: null,
   error: null,
   text: "the answer",
+  report: null,
   exitCode: null,
   sessionId: "session-1",
   model: "claude-sonnet",

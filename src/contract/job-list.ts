@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endedJob, Job, JobStatus } from "./job.ts";
+import { endedJob, Job, JobStatus, Outcome } from "./job.ts";
 import { operation } from "./operation.ts";
 
 const isInstant = (text: string): boolean =>
@@ -12,6 +12,10 @@ const ListJobsInput = z.strictObject({
     .union([z.enum(["", "all", "active"]), JobStatus])
     .default("")
     .meta({ description: "Only this status; active: queued or running; empty or all: every status" }),
+  outcome: z
+    .union([z.enum([""]), Outcome])
+    .default("")
+    .meta({ description: "Only jobs of which this came; empty: all" }),
   session_id: z.string().max(200).default("").meta({
     description: "Only jobs of this agent session: that ran it, or wait to resume it; empty: all",
     example: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
@@ -60,7 +64,7 @@ export const jobListOperations = {
     title: "List jobs",
     command: { name: "jobs", group: "Tasks" },
     summary:
-      "Jobs, newest first, optionally of one status, repository, profile, agent session, time or with words in the task.",
+      "Jobs, newest first, optionally of one status, outcome, repository, profile, agent session, time or with words in the task.",
     input: ListJobsInput,
     output: z.object({
       success: z.literal(true),
@@ -68,7 +72,7 @@ export const jobListOperations = {
       jobs: z.array(Job),
       next_cursor: z.string().nullable().meta({
         description:
-          "Cursor of the next page; null: there is none. With repo_url, profile or q a page reads 2,000 jobs at most and may have fewer than limit",
+          "Cursor of the next page; null: there is none. With outcome, repo_url, profile or q a page reads 2,000 jobs at most and may have fewer than limit",
       }),
     }),
     example: { jobs: [endedJob] },

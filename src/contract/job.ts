@@ -32,10 +32,17 @@ export const FailureReason = z
     "sandbox_failed",
     "push_failed",
     "pr_failed",
+    "needs_input",
     "internal",
   ])
   .meta({ id: "FailureReason" });
 export type FailureReason = z.infer<typeof FailureReason>;
+
+/** What came of a job. What git shows decides; what the agent says comes second. */
+export const Outcome = z
+  .enum(["changed", "no_change", "answered", "question"])
+  .meta({ id: "Outcome", example: "changed" });
+export type Outcome = z.infer<typeof Outcome>;
 
 /** The steps of a job in their order; a job passes each at most once per attempt. */
 export const StageName = z
@@ -142,6 +149,14 @@ export const Job = z
       .object({ files: z.int(), insertions: z.int(), deletions: z.int() })
       .nullable()
       .meta({ description: "What the branch changes over its base" }),
+    outcome: Outcome.nullable().meta({
+      description:
+        "What came of it: changed, no_change, answered, or question (the agent cannot go on without an answer); null: it has not ended, or its agent did not come to an end",
+    }),
+    summary: z
+      .string()
+      .nullable()
+      .meta({ description: "What the agent says it did, at most 2,048 bytes", example: "Fixed the test." }),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
     attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),
@@ -234,6 +249,8 @@ export const endedJob = {
   session_id: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
   pr_url: "https://github.com/acme/app/pull/17",
   output: "The test compared local times; it now compares instants.",
+  outcome: "changed",
+  summary: "The test compared local times; it now compares instants.",
   started_at: "2026-03-02T09:15:01.000Z",
   ended_at: "2026-03-02T09:17:31.000Z",
   pod_name: "build-1",

@@ -33,7 +33,7 @@ const refusal = async (reading: Promise<unknown>): Promise<string> => {
   return error instanceof ServiceError ? `${error.code} ${error.message}` : String(error);
 };
 
-const notKnown = "is not known, known are limit, status, session_id, repo_url, profile, since, q, cursor";
+const notKnown = "is not known, known are limit, status, outcome, session_id, repo_url, profile, since, q, cursor";
 const statuses = "must be one of all, active, queued, running, succeeded, failed, cancelled, expired";
 
 describe("query parameters", () => {

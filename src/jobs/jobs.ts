@@ -76,19 +76,20 @@ const queryOf = ({ status, since, limit, session_id, cursor, ...wanted }: ListJo
   ...(Object.values(wanted).some((text) => text.trim() !== "") && { isWanted: jobFilter(wanted) }),
 });
 
-type Filtered = { task: string; repo_url: string; profile: string };
+type Filtered = Pick<JobRecord, "task" | "repo_url" | "profile" | "outcome">;
 
 /** Filters of a job list. An empty text matches every job; `q` is words of the task. */
-type Wanted = Pick<Filtered, "repo_url" | "profile"> & { q: string };
+type Wanted = Pick<ListJobsInput, "repo_url" | "profile" | "outcome" | "q">;
 
 /** Whether a job is one of those. */
-const jobFilter = ({ repo_url, profile, q }: Wanted) => {
+const jobFilter = ({ repo_url, profile, outcome, q }: Wanted) => {
   const repository = `/${repositoryName(repo_url)}`;
   const words = q.toLowerCase().split(/\s+/);
   return (job: Filtered): boolean => {
     const task = job.task.toLowerCase();
     return (
       (profile === "" || job.profile === profile) &&
+      (outcome === "" || job.outcome === outcome) &&
       (repo_url === "" || `/${repositoryName(job.repo_url)}`.endsWith(repository)) &&
       words.every((word) => task.includes(word))
     );

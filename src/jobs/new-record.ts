@@ -58,6 +58,8 @@ export const newRecord = ({
   branch: worktree?.branch ?? null,
   commit_sha: null,
   diff_stat: null,
+  outcome: null,
+  summary: null,
   failure_reason: null,
   retryable: null,
   attempt: 0,
@@ -90,6 +92,7 @@ export const newRecord = ({
   read_only: null,
   unsettled: false,
   base_sha: null,
+  first_head: null,
   booked: null,
   worktree_removed_at: null,
 });

@@ -144,7 +144,8 @@ const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
     return { ...endPatch(record, now), ...failure, ...patch, ...statusAfter(record, "fail") };
   }
   const warned = pr_url === null ? { warnings: [...warnings, pullRequestUnknown(branch)] } : {};
-  return { ...endPatch(record, now), ...warned, ...patch, ...statusAfter(record, "succeed") };
+  const succeeded = { ...warned, outcome: "changed" as const, ...patch };
+  return { ...endPatch(record, now), ...succeeded, ...statusAfter(record, "succeed") };
 };
 
 /** Adds what a run left to a job that ended otherwise; null: the run was not cleaned up yet. */

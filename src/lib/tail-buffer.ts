@@ -46,6 +46,14 @@ export const cutFront = (text: string, maxBytes: number, cut = false): string =>
   return marker + decodeTail(bytes.subarray(Math.max(0, bytes.length - room)));
 };
 
+/** The beginning of a text in at most `maxBytes` of UTF-8, with `…` at its end if something is missing. */
+export const cutEnd = (text: string, maxBytes: number): string => {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxBytes) return text;
+  const [mark, decoder] = ["…", new TextDecoder()];
+  return decoder.decode(bytes.subarray(0, maxBytes - Buffer.byteLength(mark)), { stream: true }) + mark;
+};
+
 /** Decodes from the first complete character. */
 const decodeTail = (bytes: Buffer): string => {
   let from = 0;

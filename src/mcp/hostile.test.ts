@@ -59,7 +59,7 @@ test.each([
   ],
   [
     { constructor: 1 },
-    "constructor: is not known, known are limit, status, session_id, repo_url, profile, since, q, cursor",
+    "constructor: is not known, known are limit, status, outcome, session_id, repo_url, profile, since, q, cursor",
   ],
 ])("list_jobs with %o is refused in the words of REST", async (args, error) => {
   const { url } = await startDoors();

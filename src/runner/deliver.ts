@@ -7,29 +7,33 @@ import type { Repos, Worktree, WorktreeState } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 
-type Delivery = {
+type Work = {
   record: JobRecord;
   run: Run;
   worktree: Worktree;
-  profile: ResolvedProfile;
-  agent: TurnOutcome;
   repos: Repos;
   redact: Redact;
 };
 
-/**
- * Delivers the work of an agent that finished well: commits what it left uncommitted, pushes the branch and opens a
- * pull request if the profile says so. Reports the changes of a read-only profile's agent; the caller discards its
- * worktree.
- */
-export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
-  const { record, run, worktree, profile, repos, redact } = delivery;
+/** What the agent has left on the branch. */
+export type Committed = {
+  /** The branch's last commit; null: it has none. */
+  tip: string | null;
+  /** Whether it has commits beyond its base. */
+  isAhead: boolean;
+  diffStat: WorktreeState["diffStat"];
+};
+
+/** Reports the changes of a read-only profile's agent, which are discarded with its worktree. */
+export const reportDiscarded = async ({ run, worktree, repos }: Work): Promise<null> => {
+  const changed = changesIn(await repos.inspect(worktree, run.signal));
+  if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed)}`);
+  return null;
+};
+
+/** Commits what the agent left uncommitted, and saves what it left in the stash or on other branches. */
+export const commitWork = async ({ record, run, worktree, repos, redact }: Work): Promise<Committed> => {
   const left = await repos.inspect(worktree, run.signal);
-  if (profile.readOnly) {
-    const changed = changesIn(left);
-    if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed)}`);
-    return { branch: null };
-  }
   if (left.kept.length > 0)
     run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
   if (left.hasOtherCommits) {
@@ -42,11 +46,25 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const tip = left.dirty
     ? await repos.commitAll(worktree, redact(commitMessage(record)), run.signal)
     : left.head;
-  const state = left.dirty ? await repos.inspect(worktree, run.signal) : left;
-  if (state.ahead === 0) return { commit_sha: tip, diff_stat: state.diffStat };
-  const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: state.diffStat };
-  // Noted before the push: if the push fails, or the instance is lost after it, the job still names its commit.
-  run.note(patch);
+  const { ahead, diffStat } = left.dirty ? await repos.inspect(worktree, run.signal) : left;
+  return { tip, isAhead: ahead > 0, diffStat };
+};
+
+type Delivery = Work & {
+  work: Committed;
+  profile: ResolvedProfile;
+  agent: TurnOutcome;
+  ended: Pick<JobRecord, "outcome" | "summary">;
+};
+
+/** Delivers committed work: pushes the branch and opens a pull request if the profile says so. */
+export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
+  const { record, run, worktree, profile, repos, redact, work, agent, ended } = delivery;
+  const { tip, diffStat } = work;
+  if (!work.isAhead) return { commit_sha: tip, diff_stat: diffStat };
+  const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: diffStat };
+  // Noted before the push: if the push fails, or the instance is lost after it, the job still says what it did.
+  run.note({ ...patch, ...ended });
   if (!profile.auto_pr || worktree.repoUrl === "") {
     await repos.saveBranch(worktree, run.signal);
     return patch;
@@ -56,7 +74,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   const asked = repos.openPullRequest({
     worktree,
     title: redact(pullRequestTitle(record)),
-    body: redact(pullRequestBody(record, delivery.agent)),
+    body: redact(pullRequestBody(record, agent, ended)),
     signal: run.signal,
   });
   const { url, reason } = await asked.catch((error: unknown) => {
@@ -97,9 +115,10 @@ const commitMessage = (record: JobRecord): string =>
   `${pullRequestTitle(record)}\n\nCommitted by the service: the agent left these changes uncommitted.\n\nService-Job: ${record.id}\n`;
 
 /** Says first what a reviewer wants to know: where this comes from and what it cost. */
-const pullRequestBody = (record: JobRecord, agent: TurnOutcome): string => {
+const pullRequestBody = (record: JobRecord, agent: TurnOutcome, ended: Delivery["ended"]): string => {
   const facts = [
     ["Job", record.id],
+    ["Outcome", ended.outcome ?? "unknown"],
     ["Profile", record.profile],
     ["Model", agent.model ?? record.model ?? "unknown"],
     ["Cost", agent.costUsd === null ? "unknown" : `$${agent.costUsd.toFixed(4)}`],
@@ -108,7 +127,8 @@ const pullRequestBody = (record: JobRecord, agent: TurnOutcome): string => {
   const quoted = cut(record.task, 4000)
     .split(/\r?\n/)
     .map((line) => `> ${line}`);
-  const summary = agent.text === "" ? [] : ["### Summary by the agent", "", cut(agent.text, 8000), ""];
+  const words = agent.report?.summary ?? agent.text;
+  const summary = words === "" ? [] : ["### Summary by the agent", "", cut(words, 8000), ""];
   return [
     "### Task",
     "",

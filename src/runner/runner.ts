@@ -12,7 +12,8 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
-import { deliver } from "./deliver.ts";
+import { commitWork, deliver, reportDiscarded } from "./deliver.ts";
+import { judge, summaryOf, unanswered } from "./outcome.ts";
 import { LostOwnership, runJobAgent, spentBy, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
@@ -61,6 +62,7 @@ export const createRunner = (deps: Dependencies) => {
     const own = await checkout(record, run, repos);
     const worktree = profile.readOnly && isOlder(record) ? await copyOf(record, own, run.signal) : own;
     progress.worktree = worktree;
+    const firstHead = await firstHeadOf(record, own, run);
     progress.isThrowaway = profile.readOnly;
     // What the remote refuses anyway need not be paid for first.
     if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
@@ -94,8 +96,29 @@ export const createRunner = (deps: Dependencies) => {
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
     if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
     run.note(agentFacts(record, agent));
-    const delivered = await deliver({ record, run, worktree, profile, agent, repos, redact: deps.redact });
-    return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...delivered } };
+    const place = { record, run, worktree, repos, redact: deps.redact };
+    const work = profile.readOnly ? await reportDiscarded(place) : await commitWork(place);
+    const changed = work !== null && work.tip !== firstHead;
+    const { outcome, question } = judge({ ...agent, changed, readOnly: profile.readOnly });
+    const ended = { outcome, summary: summaryOf(agent) };
+    if (outcome === "question")
+      return await endWith(record, run, progress, {
+        kind: "failed",
+        patch: { ...ended, ...unanswered(record.id, question) },
+      });
+    if (question !== null) run.warn(`The agent asks: ${question}`);
+    const delivered =
+      work === null ? { branch: null } : await deliver({ ...place, work, profile, agent, ended });
+    return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...ended, ...delivered } };
+  };
+
+  /** Later attempts count what the first one did. */
+  const firstHeadOf = async (record: JobRecord, worktree: Worktree, run: Run): Promise<string | null> => {
+    const isOwn = !isOlder(record);
+    const head = isOwn ? worktree.baseSha : (await repos.inspect(worktree, run.signal)).head;
+    const first = record.first_head ?? head;
+    run.note({ first_head: first });
+    return first;
   };
 
   const filesOf = async ({ id, options }: JobRecord): Promise<TaskFile[]> => {

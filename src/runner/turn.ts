@@ -52,6 +52,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     borrows: job.borrows,
     launch,
     session,
+    reports: true,
     traceparent: traceparentOf(record.id, record.attempt),
   });
   if (!started.ok) {

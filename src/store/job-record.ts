@@ -33,6 +33,8 @@ export type JobRecord = Job & {
   unsettled: boolean;
   /** The commit at which the worktree's branch began; null: no worktree yet, or an empty repository. */
   base_sha: string | null;
+  /** The commit that was checked out when its first agent started; null: none was, or it has not started. */
+  first_head: string | null;
   /** Whether what it cost is booked in the telemetry database; null until it has ended. */
   booked: boolean | null;
   /** When the job's worktree was removed or found missing; null while it exists. */
@@ -55,6 +57,7 @@ export const toJob = (record: JobRecord): Job => {
     read_only: _o,
     unsettled: _u,
     base_sha: _s,
+    first_head: _h,
     booked: _k,
     worktree_removed_at: _w,
     ...job

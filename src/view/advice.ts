@@ -26,6 +26,7 @@ const advice: Record<FailureReason, string> = {
   cli_not_found: "Install the agent CLI on the service's machine, or set SERVICE_AGENT_CLI_BINARY.",
   sandbox_failed: "Try the sandbox on the service's machine with svc doctor.",
   push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
+  needs_input: "Answer it with svc continue and the id of the job.",
   pr_failed: "Open the pull request by hand: the branch is pushed. svc doctor shows the token's rights.",
   internal: "This is a fault of the service: look into its log.",
 };

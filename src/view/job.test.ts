@@ -218,6 +218,8 @@ describe("the table of jobs", () => {
       ended_at: new Date(sampleBegin + 90_000).toISOString(),
       cost_usd: 1.234,
       task: "Fix\nit\u001b[2J\tnow",
+      outcome: "no_change",
+      summary: "It was right.",
     }),
     sampleJob({ repo_url: "", created_at: new Date(later - 12 * 60_000).toISOString() }),
   ];
@@ -226,10 +228,10 @@ describe("the table of jobs", () => {
 
   test("has short ids, the documented columns, aligned, on one line each", () => {
     expect(lines()).toEqual([
-      "ID        STATUS     REPOSITORY  PROFILE            AGE  DURATION   COST  TASK",
-      "6f1c1a52  running    acme/app    code               3 h         –      –  日本語のテキストは幅が広いので切り詰める必要があります",
-      "6f1c1a52  succeeded  acme/app    my-own-profile     3 h    1m 30s  $1.23  Fix it now",
-      "6f1c1a52  queued     –           code            12 min         –      –  Fix the failing date test",
+      "ID        STATUS     OUTCOME    REPOSITORY  PROFILE            AGE  DURATION   COST  TASK",
+      "6f1c1a52  running    –          acme/app    code               3 h         –      –  日本語のテキストは幅が広いので切り詰める必要があります",
+      "6f1c1a52  succeeded  no change  acme/app    my-own-profile     3 h    1m 30s  $1.23  Fix it now → It was right.",
+      "6f1c1a52  queued     –          –           code            12 min         –      –  Fix the failing date test",
     ]);
   });
 
@@ -239,9 +241,9 @@ describe("the table of jobs", () => {
       return lines(columns)[0]?.split(/ +/).join(" ");
     });
     expect(headings).toEqual([
-      "ID STATUS REPOSITORY PROFILE AGE DURATION COST TASK",
-      "ID STATUS REPOSITORY AGE DURATION COST TASK",
-      "ID STATUS REPOSITORY AGE DURATION TASK",
+      "ID STATUS OUTCOME REPOSITORY AGE DURATION COST TASK",
+      "ID STATUS OUTCOME REPOSITORY AGE DURATION TASK",
+      "ID STATUS OUTCOME REPOSITORY AGE TASK",
       "ID STATUS REPOSITORY AGE TASK",
       "ID STATUS AGE TASK",
       "ID STATUS TASK",

@@ -2,7 +2,7 @@ import type { FailureReason, Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
-import { aligned, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
+import { aligned, cut, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
 import { paintStatus, type Layout } from "./paint.ts";
 import { age, cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
@@ -18,6 +18,7 @@ export const jobTable = (
       // The service lets no two jobs begin with the same eight digits.
       ["ID", ({ id }) => oneLine(id.slice(0, 8))],
       ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
+      ["OUTCOME", ({ outcome }) => outcomeText(outcome) ?? "–", { leaves: 3.5 }],
       [
         "REPOSITORY",
         ({ repo_url: url }) => (url === "" ? "–" : oneLine(shortRepository(url))),
@@ -27,10 +28,19 @@ export const jobTable = (
       ["AGE", ({ created_at: from }) => age(now - Date.parse(from)), { right: true, leaves: 5 }],
       ["DURATION", (job) => durationOf(job, now), { right: true, leaves: 3 }],
       ["COST", (job) => costOf(job) ?? "–", { right: true, leaves: 2 }],
-      ["TASK", ({ task }) => oneLine(task.slice(0, 500))],
+      ["TASK", taskAndSummary],
     ],
     { empty: "No jobs found", ...layout },
   );
+
+/** The task, and what the agent says it did. */
+const taskAndSummary = ({ task, summary }: Job): string =>
+  summary === null
+    ? oneLine(task.slice(0, 500))
+    : `${cut(oneLine(task.slice(0, 500)), 60)} → ${oneLine(summary.slice(0, 500))}`;
+
+/** `no change` */
+const outcomeText = (outcome: Job["outcome"]): string | null => outcome?.replaceAll("_", " ") ?? null;
 
 /** `acme/app` */
 const shortRepository = (url: string): string => repositoryName(url).split("/").slice(-2).join("/");
@@ -151,6 +161,8 @@ const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
   const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
   return [
     ["Status", paint("bold", paintStatus(status, paint)) + (reason === null ? "" : ` (${oneLine(reason)})`)],
+    ["Outcome", outcomeText(job.outcome)],
+    ["Summary", job.summary === null ? null : sanitise(job.summary), "prose"],
     ["Error", own === null ? said : before + after, "prose"],
     ["What to do", own ?? adviceFor(job), "prose"],
   ];

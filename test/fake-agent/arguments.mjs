@@ -6,7 +6,7 @@ const refuse = (message) => {
 
 /** Options with one value; of one given twice the last counts. */
 const withValue = new Set(
-  "input-format output-format session-id resume model max-turns settings worktree permission-mode effort setting-sources append-system-prompt system-prompt max-budget-usd fallback-model".split(
+  "input-format output-format session-id resume model max-turns settings worktree permission-mode effort setting-sources append-system-prompt system-prompt max-budget-usd fallback-model json-schema".split(
     " ",
   ),
 );

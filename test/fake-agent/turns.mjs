@@ -89,8 +89,11 @@ export const createTurns = ({ args, transcript, record }) => {
       if (options.plan) leavePlan(options.plan, prompt);
       if (options.ms) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, options.ms);
     };
+    const { report } = options;
+    const reported = report && { structured_output: report, result: JSON.stringify(report) };
     return await scenario({
       ...protocol,
+      result: (more = {}) => protocol.result({ ...more, ...(reported ?? {}) }),
       init,
       options,
       prompt,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
-import { type Answer, errorBody } from "./answer.ts";
+import { type Answer, errorBody, toolUse } from "./answer.ts";
 import { type Conversation, countTokens, readConversation } from "./conversation.ts";
 import { parseDirective, scenarios } from "./scenarios.ts";
 import { streamMessage, wholeMessage } from "./stream.ts";
@@ -52,7 +52,7 @@ export const createListener = ({ requests, scripts, token, defaultScenario, sign
     body: unknown,
   ): Promise<void> => {
     const conversation = readConversation(body, request.headers);
-    const answer = decide(conversation);
+    const answer = withReport(conversation, decide(conversation));
     if (answer.kind === "silence") return;
     if (answer.kind === "error") return sendError(response, answer);
     const { model, tokens } = conversation;
@@ -96,6 +96,17 @@ export const createListener = ({ requests, scripts, token, defaultScenario, sign
       });
     });
   };
+};
+
+/** A good model reports what came of its work where it is asked to: `report: {json}` in the prompt, or `report: none`. */
+const withReport = ({ tools, results, prompt }: Conversation, answer: Answer): Answer => {
+  if (!tools.includes("StructuredOutput") || answer.kind !== "message" || answer.interrupted) return answer;
+  const last = answer.blocks.at(-1);
+  const [, told] = /\breport:\s*(none|\{.*\})/.exec(prompt) ?? [];
+  if (last?.type !== "text" || answer.stopReason !== undefined || told === "none") return answer;
+  const usual = { outcome: results.length > 0 ? "changed" : "no_change", summary: last.text.slice(0, 500) };
+  const report = told === undefined ? usual : (JSON.parse(told) as typeof usual);
+  return { ...answer, blocks: [...answer.blocks, toolUse("StructuredOutput", report)] };
 };
 
 const sendError = (response: ServerResponse, error: Extract<Answer, { kind: "error" }>): void => {

@@ -1,3 +1,4 @@
+import { Outcome } from "../../contract/job.ts";
 import type { AgentStart, TurnPart, AgentLaunch, AgentTurn } from "../agent.ts";
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -10,7 +11,8 @@ export const claudeArguments = ({
   cwd,
   launch,
   session,
-}: Pick<AgentStart, "cwd" | "launch" | "session">): string[] => [
+  reports = false,
+}: Pick<AgentStart, "cwd" | "launch" | "session" | "reports">): string[] => [
   "-p",
   ...launch.args,
   ...(launch.settingsFile === null ? [] : ["--settings", launch.settingsFile]),
@@ -21,9 +23,29 @@ export const claudeArguments = ({
   // Restores the repository's CLAUDE.md, which `--setting-sources` drops with the rest.
   "--add-dir",
   cwd,
+  // A profile may ask for a form of its own.
+  ...(reports && !launch.args.some((argument) => argument.startsWith("--json-schema"))
+    ? [`--json-schema=${JSON.stringify(reportSchema)}`]
+    : []),
   ...protocol,
   ...isolation,
 ];
+
+/** What the agent fills in at the end of its work. The CLI asks it once more if it does not. */
+const reportSchema = {
+  type: "object",
+  properties: {
+    outcome: {
+      enum: Outcome.options,
+      description:
+        "changed: you changed files. no_change: nothing had to be changed. answered: the task was a question, and you have answered it. question: you cannot go on without an answer from the user",
+    },
+    summary: { type: "string", description: "What you did, in plain words, at most 100 words" },
+    question: { type: "string", description: "With outcome question: what you need to know" },
+  },
+  required: ["outcome", "summary"],
+  additionalProperties: false,
+};
 
 const protocol =
   "--input-format stream-json --output-format stream-json --verbose --include-partial-messages".split(" ");

@@ -2,6 +2,7 @@ import * as wire from "./wire.ts";
 import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { Usage } from "../../contract/job.ts";
+import type { Report } from "../agent.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
 import type { ResultLine } from "./wire.ts";
 
@@ -26,6 +27,8 @@ export type DecoderFacts = {
   model: string | null;
   /** Of the model's message under way. */
   tokens: Usage;
+  /** Of the last result. */
+  report: Report | null;
 };
 
 export type Decoder = {
@@ -58,6 +61,7 @@ export const createDecoder = (): Decoder => {
     sessionId: null,
     model: null,
     tokens: noTokens,
+    report: null,
   };
   const state: State = { blocks: createBlocks(), facts, started: false };
   return {
@@ -66,6 +70,7 @@ export const createDecoder = (): Decoder => {
       facts.apiError = null;
       facts.refused = false;
       facts.tokens = noTokens;
+      facts.report = null;
     },
     decode: (line) => {
       const value = parseObject(line);
@@ -197,6 +202,7 @@ const user = readLine(wire.UserLine, (line, { facts }) =>
 const result = readLine(wire.ResultLine, (line, { blocks, facts }) => {
   facts.workedSinceResult = false;
   facts.turnOpen = false;
+  facts.report = line.structured_output ?? null;
   return [...blocks.end(), resultEvent(line)];
 });
 

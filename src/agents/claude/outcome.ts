@@ -1,6 +1,7 @@
 import { addUsage, hasTokens, type Usage } from "../../contract/job.ts";
 import type { EndedProcess, SpawnFailure } from "../../lib/process/supervise.ts";
 import { leftWarnings } from "../../lib/process/sweep.ts";
+import { redactDeep } from "../../lib/redact.ts";
 import { cutFront } from "../../lib/tail-buffer.ts";
 import type { AgentTurn, TurnOutcome } from "../agent.ts";
 import { classify, type EndCause, type Ended, type Reason, type Verdict } from "./classify.ts";
@@ -36,6 +37,7 @@ export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
     apiStatus: result?.api_status ?? null,
     error: verdict.ok ? null : cutFront(redact(errorText({ ...turn, verdict })), errorLimit),
     text: finalText(observed),
+    report: observed.facts.report === null ? null : redactDeep(observed.facts.report, redact),
     exitCode: ended.exitCode,
     // Not the result's: when a session cannot be resumed, the result names one that never existed.
     sessionId,
@@ -52,8 +54,12 @@ export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
 const tokensOf = ({ usage, told, facts }: Observed): Usage | null =>
   hasTokens(usage) ? usage : (addUsage(told, hasTokens(facts.tokens) ? facts.tokens : null) ?? usage);
 
-/** The result's text. An error result of the CLI has none; then the tail of what the agent said. */
-const finalText = ({ result, said }: Observed): string => {
+/**
+ * The result's text. An error result of the CLI has none; then the tail of what the agent said. That of a turn with a report is
+ * the report; then the agent's last words.
+ */
+const finalText = ({ result, said, lastWords, facts }: Observed): string => {
+  if (facts.report !== null) return lastWords.text().trimEnd() || facts.report.summary;
   const text = result?.text ?? "";
   if (text !== "" && !result?.subtype.startsWith("error")) return text;
   return said.text().trimEnd() || text;
@@ -116,6 +122,7 @@ const nothing: TurnOutcome = {
   apiStatus: null,
   error: null,
   text: "",
+  report: null,
   exitCode: null,
   sessionId: null,
   model: null,

@@ -26,6 +26,9 @@ export type Observed = {
   isLineCut: boolean;
   /** The tail of what the agent said, and of lines outside its protocol. */
   said: TailBuffer;
+  /** Of its last block of text. */
+  lastWords: TailBuffer;
+  lastBlock: number | null;
   stderr: TailBuffer;
 };
 
@@ -137,14 +140,23 @@ const createObserved = (facts: DecoderFacts): Observed => ({
   stdoutBytes: 0,
   isLineCut: false,
   said: createTailBuffer(tailBytes.said),
+  lastWords: createTailBuffer(tailBytes.said),
+  lastBlock: null,
   stderr: createTailBuffer(tailBytes.stderr),
 });
 
 const note = (observed: Observed, event: AgentEvent): void => {
   observed.events += 1;
-  if (event.type === "text") observed.said.push(event.text);
+  if (event.type === "text") noteText(observed, event);
   if (event.type === "block_end") observed.said.push("\n");
   if (event.type === "usage") observed.told = addUsage(observed.told, event.usage);
   if (event.type === "rate_limit" && event.status === "rejected")
     observed.limitResetsAt = event.resets_at ?? "";
+};
+
+const noteText = (observed: Observed, { block, text }: { block: number; text: string }): void => {
+  observed.said.push(text);
+  if (observed.lastBlock !== block) observed.lastWords = createTailBuffer(tailBytes.said);
+  observed.lastBlock = block;
+  observed.lastWords.push(text);
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Usage } from "../../contract/job.ts";
+import { Outcome, type Usage } from "../../contract/job.ts";
 
 /**
  * The used part of the CLI's stream-json lines. New versions add fields and kinds: objects are loose, and a field that
@@ -95,6 +95,13 @@ export const ToolResultBlock = z.object({
     .catch(null),
 });
 
+/** What `reportSchema` asks for. */
+const Report = z.object({
+  outcome: Outcome,
+  summary: z.string(),
+  question: z.string().nullish().transform((text) => text ?? ""),
+});
+
 export const ResultLine = z.object({
   subtype: z.string().catch("unknown"),
   is_error: z.boolean().nullish().catch(null),
@@ -103,6 +110,7 @@ export const ResultLine = z.object({
   errors: z.array(z.string()).nullish().catch(null),
   session_id: text,
   num_turns: z.int().nullish().catch(null),
+  structured_output: Report.nullish().catch(null),
   total_cost_usd: number,
   duration_ms: number,
   usage: z

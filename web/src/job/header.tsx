@@ -34,6 +34,7 @@ export const JobHeader = ({ job, follower }: Props) => {
             <State status={job.status} />
           </span>
         </li>
+        <Fact>{job.outcome?.replaceAll("_", " ")}</Fact>
         <Fact className="fault">{job.failure_reason?.replaceAll("_", " ")}</Fact>
         <Fact>{job.repo_url && <Repository url={job.repo_url} />}</Fact>
         <Fact className="mono">{job.branch && oneLine(`${job.base_ref} → ${job.branch}`)}</Fact>
@@ -43,6 +44,7 @@ export const JobHeader = ({ job, follower }: Props) => {
         <Fact className="mono">{usage && tokens(usage)}</Fact>
         <Fact>{job.started_at && <Duration from={job.started_at} to={job.ended_at} />}</Fact>
       </ul>
+      {job.summary !== null && <p className="words">{sanitise(job.summary)}</p>}
       <Stages job={job} live={facts.stages} />
     </header>
   );

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useLocation } from "wouter";
-import type { Job } from "../../../src/contract/job.ts";
+import type { Job, Outcome } from "../../../src/contract/job.ts";
 import type { ListJobsInput } from "../../../src/contract/job-list.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { useAddress } from "../parts/address.ts";
@@ -17,11 +17,13 @@ import { NewJob } from "./new-job.tsx";
 import { Heads, Row } from "./row.tsx";
 
 /** What the list is narrowed to, as the address has it: parameters of `GET /jobs`. */
-type Asked = Pick<ListJobsInput, "status" | "repo_url" | "profile" | "since" | "q">;
+type Asked = Pick<ListJobsInput, "status" | "outcome" | "repo_url" | "profile" | "since" | "q">;
 
-const everything: Asked = { status: "", repo_url: "", profile: "", since: "", q: "" };
+const everything: Asked = { status: "", outcome: "", repo_url: "", profile: "", since: "", q: "" };
 
 const statuses = ["active", "queued", "running", "succeeded", "failed", "cancelled", "expired"];
+
+const outcomes: readonly Outcome[] = ["changed", "no_change", "answered", "question"];
 
 /** The jobs of these filters, newest first, a page at a time; read again whenever jobs change. */
 const useJobs = (asked: Asked) =>
@@ -41,7 +43,7 @@ const useJobs = (asked: Asked) =>
 const selected = createStore<string | null>(null);
 
 export default function JobsPage() {
-  const [asked, change] = useAddress(["status", "repo_url", "profile", "since", "q"]);
+  const [asked, change] = useAddress(["status", "outcome", "repo_url", "profile", "since", "q"]);
   const query = useJobs(asked as Asked);
   const { data, hasNextPage } = query;
   const jobs = useMemo(() => data?.pages.flatMap((page) => page.jobs) ?? [], [data]);
@@ -73,6 +75,7 @@ export default function JobsPage() {
         search="Search tasks"
         choices={[
           { name: "status", label: "Status", offered: statuses },
+          { name: "outcome", label: "Outcome", offered: outcomes },
           { name: "repo_url", label: "Repository", offered: repositories, shown: nameOf },
           { name: "profile", label: "Profile", offered: useValues(jobs, "profile") },
         ]}

@@ -42,7 +42,7 @@ export const Row = memo((props: Props) => (
 
 const firstLine = (task: string): string => oneLine(/\S[^\n]{0,299}/.exec(task)?.[0] ?? "");
 
-const TaskLink = ({ job: { id, task }, isSelected }: Props) => {
+const TaskLink = ({ job: { id, task, outcome, summary }, isSelected }: Props) => {
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isSelected) link.current?.focus({ preventScroll: true });
@@ -50,6 +50,13 @@ const TaskLink = ({ job: { id, task }, isSelected }: Props) => {
   return (
     <Link ref={link} className="whole" href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
       {firstLine(task)}
+      {outcome !== null && (
+        <span className="faint">
+          {" "}
+          → {outcome.replaceAll("_", " ")}
+          {summary !== null && `: ${firstLine(summary)}`}
+        </span>
+      )}
     </Link>
   );
 };

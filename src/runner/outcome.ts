@@ -1,0 +1,74 @@
+import type { Report, TurnOutcome } from "../agents/agent.ts";
+import type { Outcome } from "../contract/job.ts";
+import type { JobPatch } from "../store/job-store.ts";
+import { cutEnd } from "../lib/tail-buffer.ts";
+
+type Facts = {
+  /** Whether the branch has other commits than before the agent started. */
+  changed: boolean;
+  /** The profile may only read: all changes are discarded. */
+  readOnly: boolean;
+  /** What the agent reports; null: nothing. */
+  report: Report | null;
+  /** Its last words. */
+  text: string;
+};
+
+export type Judged = {
+  outcome: Outcome;
+  /** What the agent wants to know; null: nothing. */
+  question: string | null;
+};
+
+/**
+ * What came of an agent that ended well. What git shows comes first, what the agent reports second.
+ *
+ * | changed | `read_only` | report             | last sentence ends with `?` | outcome                              |
+ * |---------|-------------|--------------------|-----------------------------|--------------------------------------|
+ * | yes     |             |                    |                             | `changed`; a question is a warning   |
+ * | no      | yes         | no_change          |                             | `no_change`                          |
+ * | no      | yes         | any other, or none |                             | `answered`                           |
+ * | no      | no          | question           |                             | `question`: the job fails            |
+ * | no      | no          | answered           |                             | `answered`                           |
+ * | no      | no          | changed, no_change |                             | `no_change`                          |
+ * | no      | no          | none               | yes                         | `question`: the job fails            |
+ * | no      | no          | none               | no                          | `no_change`                          |
+ */
+export const judge = ({ changed, readOnly, report, text }: Facts): Judged => {
+  const question = readOnly ? null : questionOf(report, text);
+  if (changed) return { outcome: "changed", question };
+  if (question !== null) return { outcome: "question", question };
+  const says = report?.outcome ?? null;
+  const isAnswer = readOnly ? says !== "no_change" : says === "answered";
+  return { outcome: isAnswer ? "answered" : "no_change", question };
+};
+
+/** The question that is an agent's last word; null: there is none. */
+const questionOf = (report: Report | null, text: string): string | null => {
+  const isAsking = report === null ? endsWithQuestion.test(text) : report.outcome === "question";
+  if (!isAsking) return null;
+  return cutEnd(report?.question || lastParagraph(text) || (report?.summary ?? ""), maxBytes);
+};
+
+/** Closing quotes and marks of Markdown may follow. */
+const endsWithQuestion = /[?？؟]["'”’»)\]*_`\s]*$/;
+
+const lastParagraph = (text: string): string =>
+  text
+    .trim()
+    .split(/\n\s*\n/)
+    .at(-1) ?? "";
+
+/** What the job says of a question that nobody has answered. */
+export const unanswered = (id: string, question: string | null): JobPatch => ({
+  failure_reason: "needs_input",
+  retryable: true,
+  error: `The agent ended with a question: ${question}\nWhat to do: svc continue ${id.slice(0, 8)} "your answer".`,
+});
+
+/** What the agent says it did. */
+export const summaryOf = ({ report, text }: Pick<TurnOutcome, "report" | "text">): string | null =>
+  cutEnd((report?.summary ?? text).trim(), maxBytes) || null;
+
+/** Longest summary and question, bytes. */
+const maxBytes = 2048;
