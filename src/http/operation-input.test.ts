@@ -33,12 +33,22 @@ const refusal = async (reading: Promise<unknown>): Promise<string> => {
   return error instanceof ServiceError ? `${error.code} ${error.message}` : String(error);
 };
 
-const notKnown = "is not known, known are limit, status, outcome, session_id, repo_url, profile, since, q, cursor";
+const notKnown =
+  "is not known, known are limit, status, outcome, session_id, repo_url, profile, since, q, cursor";
 const statuses = "must be one of all, active, queued, running, succeeded, failed, cancelled, expired";
 
 describe("query parameters", () => {
   test("an absent and an empty parameter take the default", async () => {
-    const texts = { status: "", session_id: "", repo_url: "", profile: "", since: "", q: "", cursor: "" };
+    const texts = {
+      status: "",
+      outcome: "",
+      session_id: "",
+      repo_url: "",
+      profile: "",
+      since: "",
+      q: "",
+      cursor: "",
+    };
     expect(await fromQuery("")).toEqual({ limit: 20, ...texts });
     expect(await fromQuery("?limit=&status=&cursor&")).toEqual({ limit: 20, ...texts });
     expect(await fromQuery("?limit=7&status=failed&cursor=a%2Bb+c&api_key=k")).toEqual({

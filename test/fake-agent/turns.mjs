@@ -93,7 +93,7 @@ export const createTurns = ({ args, transcript, record }) => {
     const reported = report && { structured_output: report, result: JSON.stringify(report) };
     return await scenario({
       ...protocol,
-      result: (more = {}) => protocol.result({ ...more, ...(reported ?? {}) }),
+      result: (more = {}) => protocol.result({ ...more, ...reported }),
       init,
       options,
       prompt,

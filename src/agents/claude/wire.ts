@@ -99,7 +99,10 @@ export const ToolResultBlock = z.object({
 const Report = z.object({
   outcome: Outcome,
   summary: z.string(),
-  question: z.string().nullish().transform((text) => text ?? ""),
+  question: z
+    .string()
+    .nullish()
+    .transform((text) => text ?? ""),
 });
 
 export const ResultLine = z.object({
