@@ -1,5 +1,5 @@
 import type { AgentEvent } from "../contract/event.ts";
-import type { FailureReason, JobSandbox, Outcome, Usage } from "../contract/job.ts";
+import type { FailureReason, JobSandbox, Outcome, Question, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 import type { Allowed } from "../sandbox/sandbox.ts";
 
@@ -27,6 +27,8 @@ export type AgentStart = {
   launch: AgentLaunch;
   /** The id of a new session, or the one to resume, by the absolute path of its transcript. */
   session: { id: string; resumeFrom: string | null };
+  /** Whether it may ask a person: `question` questions, `plan` that a plan is approved before it works. Absent: neither. */
+  asks?: { question: boolean; plan: boolean };
   /** Whether it is asked to report what came of it at the end of each turn; absent: no. */
   reports?: boolean;
   /** W3C Trace Context for the agent's own telemetry; absent: it has a trace of its own. */
@@ -82,6 +84,10 @@ export type AgentProcess = {
 export type TurnPart = { type: "text"; text: string } | { type: "image"; mediaType: string; base64: string };
 
 export type AgentTurn = {
+  /**
+   * Empty: the session's turn goes on, of a process that resumes it: the question that was deferred is asked again. If the
+   * session has lost it, the turn ends before the agent was `prompted`.
+   */
   content: readonly TurnPart[];
   /** Appended to the system prompt. Only the first turn of a process honours it; null: nothing. */
   appendSystemPrompt: string | null;
@@ -95,6 +101,8 @@ export type AgentTurn = {
    * same job.
    */
   signal: AbortSignal;
+  /** Called for what the agent wants to know, if its process was started with `asks`. */
+  onAsk?: (ask: Ask) => void;
   /**
    * The process must exit after its result, and is ended if it does not. The outcome is that of the exit, when no
    * process of the run is left.
@@ -115,6 +123,32 @@ export type TurnEvent =
   | { type: "spent"; spent: Spent }
   | { type: "ended"; outcome: TurnOutcome };
 
+/**
+ * What the agent wants to know from a person. Nothing more comes of the turn until `reply` is called, and it is not silent
+ * meanwhile. A second call has no effect.
+ */
+export type Ask = {
+  /** Stays the same when the question is asked again by a process that resumes the session. */
+  id: string;
+  kind: "question" | "plan";
+  /** Empty for a plan. */
+  questions: readonly Question[];
+  /** Null: it is a question, or the agent has written none. */
+  plan: string | null;
+  reply: (reply: Reply) => void;
+};
+
+/**
+ * `defer`: the turn ends, its outcome has `deferred`, and a process that resumes the session asks again. The others are the
+ * answer of a person: by question, a label, own words or several labels; of a plan, whether it is approved, with words for
+ * the agent, and what takes the plan's place (null: nothing).
+ */
+export type Reply =
+  | { kind: "defer" }
+  | { kind: "answers"; answers: Readonly<Record<string, string | readonly string[]>> }
+  | { kind: "approve"; feedback: string; plan: string | null }
+  | { kind: "send_back"; feedback: string };
+
 /** What a turn used and cost. */
 export type Spent = Pick<TurnOutcome, "usage" | "costUsd" | "costEstimated">;
 
@@ -122,6 +156,8 @@ export type TurnOutcome = {
   ok: boolean;
   /** The agent got the prompt: before that it has done nothing. */
   prompted: boolean;
+  /** It has ended because the reply was `defer`: the session's turn is not over. It is ok. */
+  deferred: boolean;
   /** Null when ok, and when the caller ended the turn. */
   reason: FailureReason | null;
   retryable: boolean;

@@ -34,6 +34,8 @@ export const statusOf = {
   conversation_busy: 409,
   completion_running: 409,
   turn_cancelled: 409,
+  not_waiting: 409,
+  question_changed: 409,
   body_too_large: 413,
   budget_reached: 429,
   model_rate_limited: 429,

@@ -40,7 +40,7 @@ export type FailureReason = z.infer<typeof FailureReason>;
 
 /** What came of a job. What git shows decides; what the agent says comes second. */
 export const Outcome = z
-  .enum(["changed", "no_change", "answered", "question"])
+  .enum(["changed", "no_change", "answered", "question", "plan"])
   .meta({ id: "Outcome", example: "changed" });
 export type Outcome = z.infer<typeof Outcome>;
 
@@ -114,6 +114,37 @@ const JobSandbox = z
   .meta({ id: "JobSandbox" });
 export type JobSandbox = z.infer<typeof JobSandbox>;
 
+/** A question of the agent's, as it asks it. */
+export const Question = z
+  .object({
+    question: z.string().meta({ example: "Which database?" }),
+    header: z.string().meta({ example: "Database", description: "A word or two on what it is about" }),
+    options: z.array(
+      z.object({
+        label: z.string().meta({ example: "SQLite" }),
+        description: z.string().meta({ example: "A file" }),
+      }),
+    ),
+    multi_select: z.boolean().meta({ description: "Whether several options may be chosen", example: false }),
+  })
+  .meta({ id: "Question" });
+export type Question = z.infer<typeof Question>;
+
+/** What a running job waits for. */
+export const Waiting = z
+  .object({
+    kind: z.enum(["question", "plan"]),
+    id: z
+      .string()
+      .meta({ description: "Of this question or plan", example: "toolu_01A09q90qw90lq917835lq9" }),
+    questions: z.array(Question).meta({ description: "Empty for a plan" }),
+    plan: z.string().nullable().meta({ description: "The plan to be approved, at most 51,200 bytes" }),
+    asked_at: Instant,
+    until: Instant.meta({ description: "When the job fails if nobody has answered" }),
+  })
+  .meta({ id: "Waiting" });
+export type Waiting = z.infer<typeof Waiting>;
+
 export const Job = z
   .object({
     id: z.string().meta({ format: "uuid", example: "0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10" }),
@@ -151,12 +182,15 @@ export const Job = z
       .meta({ description: "What the branch changes over its base" }),
     outcome: Outcome.nullable().meta({
       description:
-        "What came of it: changed, no_change, answered, or question (the agent cannot go on without an answer); null: it has not ended, or its agent did not come to an end",
+        "What came of it: changed, no_change, answered, question (the agent cannot go on without an answer), or plan (it was not approved); null: it has not ended, or its agent did not come to an end",
     }),
     summary: z
       .string()
       .nullable()
       .meta({ description: "What the agent says it did, at most 2,048 bytes", example: "Fixed the test." }),
+    waiting: Waiting.nullable().meta({
+      description: "What the running job waits for, until POST /jobs/{id}/answer; null: for nothing",
+    }),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
     attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),
@@ -169,7 +203,7 @@ export const Job = z
         "Whether cost_usd, or a part of it, was reckoned from tokens: a run ended without a result",
     }),
     usage: Usage.nullable().meta({ description: "Of all attempts" }),
-    duration_ms: z.int().nullable().meta({ description: "From started_at to ended_at" }),
+    duration_ms: z.int().nullable().meta({ description: "How long processes worked on it" }),
     worktree_id: z.string().nullable(),
     salvage_ref: z.string().nullable().meta({
       description:
@@ -238,7 +272,10 @@ export const RunTaskInput = z.strictObject({
   wait: z
     .boolean()
     .default(false)
-    .meta({ description: "Answer only when the job has ended; it continues if the caller disconnects" }),
+    .meta({
+      description:
+        "Answer only when the job has ended or waits for a person; it continues if the caller disconnects",
+    }),
 });
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
 
@@ -270,8 +307,9 @@ export const endedJob = {
 
 export const JobId = z
   .string()
-  .meta({ description: "UUID of the job, or at least four digits it begins with" });
-const JobAnswer = z.object({ success: z.literal(true), job: Job });
+  .meta({ description: "UUID of the job, or at least four digits it begins with", example: "0b0f4a52" });
+
+export const JobAnswer = z.object({ success: z.literal(true), job: Job });
 
 export const jobOperations = {
   run_task: operation({
@@ -316,7 +354,7 @@ export const jobOperations = {
     name: "wait_for_job",
     title: "Wait for a job",
     summary:
-      "Wait until the job has ended, at most timeout seconds, and return it. Call this again while its status is queued or running.",
+      "Wait until the job has ended or waits for an answer, at most timeout seconds, and return it. Call this again while its status is queued or running; answer first where waiting is set.",
     input: z.strictObject({
       job_id: JobId,
       timeout: z.int().min(1).max(50).default(45).meta({ description: "Seconds to wait at most" }),

@@ -1,3 +1,4 @@
+import { answerOperations } from "./answer.ts";
 import { companionOperations } from "./companion.ts";
 import { completionOperations } from "./completion.ts";
 import { diffOperations } from "./diff.ts";
@@ -13,6 +14,7 @@ import { worktreeOperations } from "./worktree.ts";
 /** Every operation of the service. */
 export const operations = {
   ...jobOperations,
+  ...answerOperations,
   ...jobListOperations,
   ...diffOperations,
   ...profileOperations,

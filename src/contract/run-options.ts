@@ -71,6 +71,7 @@ const values = {
     "Title of the pull request and of the service's commit",
     "Fix the dates",
   ),
+  plan: optional(z.boolean(), "Whether a person approves the agent's plan before it works", true),
 };
 
 /** What a submission changes for its own job alone. Null: not given. */

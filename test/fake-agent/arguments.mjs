@@ -6,7 +6,7 @@ const refuse = (message) => {
 
 /** Options with one value; of one given twice the last counts. */
 const withValue = new Set(
-  "input-format output-format session-id resume model max-turns settings worktree permission-mode effort setting-sources append-system-prompt system-prompt max-budget-usd fallback-model json-schema".split(
+  "input-format output-format session-id resume model max-turns settings worktree permission-mode effort setting-sources append-system-prompt system-prompt max-budget-usd fallback-model json-schema permission-prompt-tool".split(
     " ",
   ),
 );
@@ -30,7 +30,7 @@ export const parseArguments = (given) => {
     } else if (withList.has(name)) {
       const list = [];
       while (at + 1 < argv.length && !argv[at + 1].startsWith("-")) list.push(argv[(at += 1)]);
-      options[camel(name)] = list;
+      options[camel(name)] = [...(options[camel(name)] ?? []), ...list];
     } else {
       options.flags.push(argv[at]);
     }

@@ -4,11 +4,12 @@ import { writeLine } from "./write.mjs";
  * Answers control requests as the real one does: `initialize` counts once, before the first message, and what it appends to
  * the system prompt replaces what the option appends. Model and effort stay until they are set anew.
  */
-export const createControl = ({ args, turns }) => {
+export const createControl = ({ args, turns, asking }) => {
   let initialized = false;
 
-  const initialize = ({ systemPrompt, appendSystemPrompt }) => {
+  const initialize = ({ systemPrompt, appendSystemPrompt, hooks }) => {
     if (!initialized && turns.number() === 0) {
+      asking.register(hooks);
       if (systemPrompt !== undefined) args.systemPrompt = [systemPrompt].flat().join("\n");
       if (appendSystemPrompt !== undefined) args.appendSystemPrompt = appendSystemPrompt;
     }

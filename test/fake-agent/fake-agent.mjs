@@ -1,5 +1,6 @@
 import { appendFileSync } from "node:fs";
 import { parseArguments } from "./arguments.mjs";
+import { createAsking } from "./asking.mjs";
 import { createControl } from "./control.mjs";
 import { parseTask } from "./scenarios.mjs";
 import { openTranscript } from "./transcript.mjs";
@@ -11,8 +12,9 @@ process.on("SIGHUP", () => process.exit(129));
 
 const args = parseArguments(process.argv.slice(2));
 const transcript = openTranscript(args);
-const turns = createTurns({ args, transcript, record });
-const control = createControl({ args, turns });
+const asking = createAsking({ args });
+const turns = createTurns({ args, transcript, record, asking });
+const control = createControl({ args, turns, asking });
 
 let rest = "";
 /** Not readline, which also splits at U+2028. */
@@ -21,10 +23,15 @@ process.stdin.setEncoding("utf8").on("data", (chunk) => {
   rest = pieces.pop();
   for (const line of pieces) take(JSON.parse(line));
 });
-process.stdin.once("end", turns.noMore);
+process.stdin.once("end", () => {
+  asking.inputEnded();
+  turns.noMore();
+});
+if (transcript.deferred !== null) turns.resume();
 
 function take(message) {
   if (message.type === "control_request") return control(message);
+  if (message.type === "control_response") return asking.answered(message.response);
   if (message.type === "user") return turns.add(message.message.content);
 }
 

@@ -40,6 +40,16 @@ export const createProtocol = ({ session, model, transcript, write = writeLine, 
     stream({ type: "message_stop" });
   };
 
+  const call = (id, name, input, { parent = null } = {}) => {
+    turns += 1;
+    assistant([{ type: "tool_use", id, name, input }], { parent_tool_use_id: parent });
+  };
+  const toolResult = (id, content, { isError = false, parent = null } = {}) => {
+    const block = { type: "tool_result", tool_use_id: id, content, is_error: isError };
+    const message = { role: "user", content: [block] };
+    write({ type: "user", message, parent_tool_use_id: parent, ...common() });
+  };
+
   const result = (more = {}) =>
     write({
       type: "result",
@@ -86,19 +96,19 @@ export const createProtocol = ({ session, model, transcript, write = writeLine, 
       message(() => block("text", text, how));
       transcript.add("assistant", text);
     },
-    tool: (name, input, content, { isError = false, parent = null } = {}) => {
+    tool: (name, input, content, how = {}) => {
       const id = `toolu_fake_${(tools += 1)}`;
-      turns += 1;
-      assistant([{ type: "tool_use", id, name, input }], { parent_tool_use_id: parent });
-      const result = { type: "tool_result", tool_use_id: id, content, is_error: isError };
-      write({
-        type: "user",
-        message: { role: "user", content: [result] },
-        parent_tool_use_id: parent,
-        ...common(),
-      });
+      call(id, name, input, how);
+      toolResult(id, content, how);
       return id;
     },
+    /** A call whose result comes later. Its id is its own in the whole session. */
+    call: (name, input) => {
+      const id = `toolu_fake_${randomUUID()}`;
+      call(id, name, input);
+      return id;
+    },
+    toolResult,
     result,
     /** What ends a turn that was interrupted. */
     interrupted: () => {

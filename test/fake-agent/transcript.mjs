@@ -12,7 +12,7 @@ export const openTranscript = ({ sessionId, resume }) => {
     process.stderr.write(`Error: Session ID ${session} is already in use.\n`);
     process.exit(1);
   }
-  return { session, earlierPrompts: 0, add: appender(file, session) };
+  return { session, earlierPrompts: 0, deferred: null, add: appender(file, session), note: noter(file) };
 };
 
 const resumed = (resume) => {
@@ -34,11 +34,42 @@ const resumed = (resume) => {
     process.stderr.write(`${message}\n`);
     process.exit(1);
   }
-  const earlierPrompts = readFileSync(file, "utf8")
-    .split("\n")
-    .filter((line) => line.includes('"type":"user"')).length;
-  return { session, earlierPrompts, add: appender(file, session) };
+  const lines = readFileSync(file, "utf8").split("\n");
+  const earlierPrompts = lines.filter((line) => line.startsWith('{"type":"user"')).length;
+  return {
+    session,
+    earlierPrompts,
+    deferred: deferredOf(lines),
+    add: appender(file, session),
+    note: noter(file),
+  };
 };
+
+/** As in the original, without a note nothing is left of a question: who was killed while it asked has lost it. */
+const deferredOf = (lines) => {
+  const last = lines.findLast((line) => line.startsWith('{"note"'));
+  const { attachment } = last === undefined ? {} : JSON.parse(last);
+  if (attachment === undefined) return null;
+  const { toolUseID: id, toolName: name, toolInput: input, prompt } = attachment;
+  return { id, name, input, prompt };
+};
+
+/** Notes that a call is deferred, or, with its result, that it is settled. */
+const noter =
+  (file) =>
+  ({ id, name, input, prompt }, content) => {
+    const attachment = {
+      type: "hook_deferred_tool",
+      toolUseID: id,
+      toolName: name,
+      toolInput: input,
+      prompt,
+    };
+    const result = { role: "user", content: [{ type: "tool_result", tool_use_id: id, content }] };
+    const line =
+      content === undefined ? { type: "attachment", attachment } : { type: "user", message: result };
+    appendFileSync(file, `${JSON.stringify({ note: true, ...line })}\n`);
+  };
 
 const appender = (file, session) => (type, text) => {
   const entry = {

@@ -14,7 +14,7 @@ const over = new Error("the turn was interrupted");
  * Takes one turn after another, as the real one does: what is said during a turn is merged into the next, the cost adds
  * up over the process, and an interrupted turn ends with an error result.
  */
-export const createTurns = ({ args, transcript, record }) => {
+export const createTurns = ({ args, transcript, record, asking }) => {
   const waiting = [];
   let ended = false;
   let lastCode = 0;
@@ -29,11 +29,11 @@ export const createTurns = ({ args, transcript, record }) => {
     else if (ended) process.exit(lastCode);
   };
 
-  const run = async (content) => {
+  const run = async (content, deferred = null) => {
     const { promise: interrupted, resolve: interrupt } = Promise.withResolvers();
     const turn = { opened: false, deaf: false, cut: false, paid: false, interrupt };
     current = turn;
-    number += 1;
+    if (deferred === null) number += 1;
     const write = (value) => {
       if (turn.cut) throw over;
       writeLine(value);
@@ -50,11 +50,12 @@ export const createTurns = ({ args, transcript, record }) => {
       write,
       cost,
     });
-    const done = play({ protocol, content, turn });
+    const done = play({ protocol, content, turn, deferred });
     const how = await Promise.race([done, interrupted.then(() => over)]);
     if (how === over) {
       // Whatever the scenario still does is not heard any more.
       turn.cut = true;
+      asking.cancel();
       done.catch((error) => {
         if (error !== over) throw error;
       });
@@ -72,11 +73,13 @@ export const createTurns = ({ args, transcript, record }) => {
     next();
   };
 
-  const play = async ({ protocol, content, turn }) => {
+  const play = async ({ protocol, content, turn, deferred }) => {
     const prompt = content.map((block) => block.text ?? "").join("");
-    record(prompt);
     const { name, options } = parseTask(prompt);
-    transcript.add("user", prompt);
+    if (deferred === null) {
+      record(prompt);
+      transcript.add("user", prompt);
+    } else await asking.ready();
     turn.deaf = options.ignoreInterrupt === true;
     const scenario = await findScenario(name);
     const init = () => {
@@ -99,6 +102,21 @@ export const createTurns = ({ args, transcript, record }) => {
       prompt,
       content,
       args,
+      asking,
+      deferred,
+      /** Ends the turn, whose call is asked about again by a process that resumes the session. */
+      defer: (call) => {
+        transcript.note({ ...call, prompt });
+        const { id, input } = call;
+        protocol.result({
+          result: "",
+          stop_reason: "tool_deferred",
+          terminal_reason: "tool_deferred",
+          deferred_tool_use: { id, name: call.name, input },
+        });
+        return null;
+      },
+      settle: (content) => deferred && transcript.note(deferred, content),
       turnNumber: number,
       earlierPrompts: transcript.earlierPrompts + number - 1,
       ignoreInterrupt: () => (turn.deaf = true),
@@ -107,6 +125,11 @@ export const createTurns = ({ args, transcript, record }) => {
 
   return {
     number: () => number,
+    /** Goes on with the turn whose call was deferred. */
+    resume: () => {
+      const { deferred } = transcript;
+      void run([{ type: "text", text: deferred.prompt }], deferred);
+    },
     add: (content) => {
       waiting.push(typeof content === "string" ? [{ type: "text", text: content }] : content);
       next();

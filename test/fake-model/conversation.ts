@@ -62,7 +62,7 @@ type ContentBlock = z.output<typeof Content>;
 
 /** Reminders and the requests to go on that the CLI writes itself do not begin a new turn. */
 const ownWords =
-  /^\s*(<system-reminder>|\[Your previous response|Output token limit hit|\[SYSTEM NOTIFICATION|\[structured-output-enforce\])/;
+  /^\s*(<system-reminder>|\[Your previous response|Output token limit hit|Continue from where you left off\.|\[SYSTEM NOTIFICATION|\[structured-output-enforce\])/;
 
 const userText = (blocks: ContentBlock[]): string =>
   blocks

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { type Answer, message, text, thinking, toolUse } from "./answer.ts";
 import { code } from "./coding.ts";
 import type { Conversation } from "./conversation.ts";
+import { ask, plan } from "./asking.ts";
 import { review } from "./review.ts";
 
 /** How often a scenario was asked before in this session: by it an error can be given a number of times and then healed. */
@@ -68,6 +69,22 @@ export const scenarios: Record<string, Scenario> = {
         pace(parameters),
       );
     },
+  ),
+
+  ask: scenario(
+    z.strictObject({
+      questions: z.array(z.looseObject({ question: z.string() })).optional(),
+      sister: z.boolean().default(false),
+      text: z.string().default(done),
+    }),
+    ask,
+  ),
+  plan: scenario(
+    z.strictObject({
+      plan: z.string().default("# Plan\n1. Write the file."),
+      text: z.string().default(done),
+    }),
+    plan,
   ),
 
   error: scenario(

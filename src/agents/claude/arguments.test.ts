@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { fakeLaunch } from "../../../test/fake-agent/run.ts";
-import { claudeArguments, turnInput, userLine, type TurnInput } from "./arguments.ts";
+import { approvedMode, claudeArguments, turnInput, userLine, type TurnInput } from "./arguments.ts";
 
 const launch = fakeLaunch("/d");
 const fresh = { id: "the-id", resumeFrom: null };
@@ -26,6 +26,31 @@ test("a resumed session goes by the transcript's path; files and the worktree ar
   expect(args).not.toContain("--session-id");
 });
 
+test("a run that may ask has the permission channel, without the tools that are not wanted; for plans its mode is plan", () => {
+  const bypass = { ...launch, args: ["--dangerously-skip-permissions"], bypassPermissions: true };
+  const given = (asks?: { question: boolean; plan: boolean }, profile = bypass): string =>
+    claudeArguments({ cwd: "/w", launch: profile, session: fresh, ...(asks && { asks }) })
+      .join(" ")
+      .split(" --session-id")[0]!;
+  const none = "-p --dangerously-skip-permissions";
+  expect(given()).toBe(none);
+  expect(given({ question: false, plan: false })).toBe(none);
+  expect(given({ question: true, plan: false })).toBe(
+    `${none} --permission-prompt-tool stdio --disallowedTools=EnterPlanMode,ExitPlanMode`,
+  );
+  expect(given({ question: false, plan: true })).toBe(
+    "-p --permission-prompt-tool stdio --permission-mode plan --allow-dangerously-skip-permissions --disallowedTools=AskUserQuestion",
+  );
+  const edits = { ...launch, args: ["--permission-mode=acceptEdits"] };
+  expect(given({ question: true, plan: true }, edits)).toBe(
+    "-p --permission-mode=acceptEdits --permission-prompt-tool stdio --permission-mode plan",
+  );
+  const planner = { ...launch, args: ["--permission-mode=plan"] };
+  expect([bypass, edits, launch, planner].map(approvedMode)).toEqual(
+    "bypassPermissions acceptEdits default acceptEdits".split(" "),
+  );
+});
+
 test("the prompt is one line of JSON whatever it holds, and never one of the CLI's own commands", () => {
   const text = (prompt: string): string => {
     const line = userLine([{ type: "text", text: prompt }]);
@@ -43,6 +68,7 @@ const say = (more: Partial<TurnInput["turn"]>, setup: Partial<TurnInput> = {}) =
     first: true,
     appended: null,
     effort: null,
+    asks: undefined,
     ...setup,
   });
   const lines = input.split("\n").filter((line) => line !== "");
@@ -67,4 +93,23 @@ test("system prompt and effort come before the user's line, the system prompt on
     effort,
   ]);
   expect(say(wishes, { first: false }).asked).toEqual([effort]);
+});
+
+test("a run that may ask registers its hooks with the first turn, in the one initialize; no content is no line", () => {
+  const asks = { question: true, plan: false };
+  const hooks = {
+    PreToolUse: [
+      {
+        matcher: "AskUserQuestion|ExitPlanMode",
+        hookCallbackIds: ["ask"],
+        timeout: expect.any(Number) as number,
+      },
+    ],
+  };
+  expect(say({}, { asks }).asked).toEqual([{ subtype: "initialize", hooks }]);
+  expect(say({ appendSystemPrompt: "Be kind." }, { asks }).asked).toEqual([
+    { subtype: "initialize", appendSystemPrompt: "Be kind.", hooks },
+  ]);
+  expect(say({}, { asks, first: false }).asked).toEqual([]);
+  expect(say({ content: [] }, { asks }).last).toMatchObject({ request: { subtype: "initialize", hooks } });
 });

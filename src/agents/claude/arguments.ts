@@ -2,6 +2,7 @@ import { Outcome } from "../../contract/job.ts";
 import type { AgentStart, TurnPart, AgentLaunch, AgentTurn } from "../agent.ts";
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { askHooks } from "./replies.ts";
 
 /**
  * Arguments of the CLI. The profile's come first: of a repeated option the last counts, and a profile must not switch
@@ -12,9 +13,11 @@ export const claudeArguments = ({
   launch,
   session,
   reports = false,
-}: Pick<AgentStart, "cwd" | "launch" | "session" | "reports">): string[] => [
+  asks,
+}: Pick<AgentStart, "cwd" | "launch" | "session" | "reports" | "asks">): string[] => [
   "-p",
-  ...launch.args,
+  ...(asks?.plan ? launch.args.filter((argument) => argument !== bypassFlag) : launch.args),
+  ...askArguments(launch, asks),
   ...(launch.settingsFile === null ? [] : ["--settings", launch.settingsFile]),
   ...(launch.mcpConfigFile === null ? [] : ["--mcp-config", launch.mcpConfigFile]),
   ...(launch.worktreeName === null ? [] : ["--worktree", launch.worktreeName]),
@@ -30,6 +33,37 @@ export const claudeArguments = ({
   ...protocol,
   ...isolation,
 ];
+
+const bypassFlag = "--dangerously-skip-permissions";
+
+/** With the permission channel the CLI has tools that ask a person. */
+const askArguments = ({ bypassPermissions }: AgentLaunch, asks: AgentStart["asks"]): string[] => {
+  if (!mayAsk(asks)) return [];
+  const plan = [
+    "--permission-mode",
+    "plan",
+    ...(bypassPermissions ? [`--allow-${bypassFlag.slice(2)}`] : []),
+  ];
+  const unwanted = [
+    ...(asks.question ? [] : ["AskUserQuestion"]),
+    ...(asks.plan ? [] : ["EnterPlanMode", "ExitPlanMode"]),
+  ];
+  return [
+    "--permission-prompt-tool",
+    "stdio",
+    ...(asks.plan ? plan : []),
+    ...(unwanted.length > 0 ? [`--disallowedTools=${unwanted.join(",")}`] : []),
+  ];
+};
+
+const mayAsk = (asks: AgentStart["asks"]): asks is NonNullable<typeof asks> =>
+  asks !== undefined && (asks.question || asks.plan);
+
+/** The permission mode in which the agent works once its plan is approved: the profile's, unless that is for plans only. */
+export const approvedMode = ({ args, bypassPermissions }: AgentLaunch): string => {
+  const mode = bypassPermissions ? "bypassPermissions" : (lastValue(args, "--permission-mode") ?? "default");
+  return mode === "plan" ? "acceptEdits" : mode;
+};
 
 /** What the agent fills in at the end of its work. The CLI asks it once more if it does not. */
 const reportSchema = {
@@ -78,23 +112,29 @@ export type TurnInput = {
   appended: string | null;
   /** Last sent to the CLI; null: none, then its arguments count. */
   effort: AgentTurn["effort"];
+  asks: AgentStart["asks"];
 };
 
 /** All lines of one turn, written at once: the CLI reads them in order, so nothing waits for its answers. */
-export const turnInput = ({ turn, first, appended, effort }: TurnInput): string => {
+export const turnInput = (input: TurnInput): string => {
+  const { turn, first, effort } = input;
   const lines: string[] = [];
-  if (first && turn.appendSystemPrompt !== null) {
-    // It replaces what the arguments append, so it must include that.
-    const appendSystemPrompt = [appended, turn.appendSystemPrompt]
-      .filter((text) => text !== null)
-      .join("\n\n");
-    lines.push(controlLine({ subtype: "initialize", appendSystemPrompt }));
-  }
+  const start = first ? initialRequest(input) : {};
+  if (Object.keys(start).length > 0) lines.push(controlLine({ subtype: "initialize", ...start }));
   if (turn.effort !== null && turn.effort !== effort)
     lines.push(controlLine({ subtype: "apply_flag_settings", settings: { effortLevel: turn.effort } }));
-  lines.push(userLine(turn.content));
+  if (turn.content.length > 0) lines.push(userLine(turn.content));
   return lines.join("");
 };
+
+/** Counts once, before the first message. Empty: nothing is wanted. */
+const initialRequest = ({ turn, appended, asks }: TurnInput): Record<string, unknown> => ({
+  ...(turn.appendSystemPrompt !== null && {
+    // It replaces what the arguments append, so it must include that.
+    appendSystemPrompt: [appended, turn.appendSystemPrompt].filter((text) => text !== null).join("\n\n"),
+  }),
+  ...(mayAsk(asks) && { hooks: askHooks }),
+});
 
 /** Asks the CLI to end the turn; it then sends an error result and can run the next one. */
 export const interruptLine = (): string => controlLine({ subtype: "interrupt" });

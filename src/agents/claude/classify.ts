@@ -3,8 +3,11 @@ import type { DecoderFacts, ResultEvent } from "./decode.ts";
 import type { Observed } from "./read-output.ts";
 import type { Limit } from "./limits.ts";
 
-/** Why the service ended the run; null: it ended by itself. */
-export type EndCause = Limit | "aborted" | null;
+/**
+ * Why the service ended the run, `deferred`: for a question that
+ * the next one asks again, `lost`: that question is lost; null: it ended by itself.
+ */
+export type EndCause = Limit | "aborted" | "deferred" | "lost" | null;
 
 export type Ended = { exitCode: number | null; signal: string | null };
 
@@ -43,8 +46,9 @@ type Evidence = {
  */
 export const classify = ({ observed, cause, ended }: Evidence): Verdict => {
   const { result } = observed;
-  if (result?.ok) return { ok: true, reason: null, retryable: false };
+  if (result?.ok || cause === "deferred") return { ok: true, reason: null, retryable: false };
   if (cause === "aborted") return { ok: false, reason: null, retryable: false };
+  if (cause === "lost") return failure("agent_error", true);
   if (cause === "wall") return failure("timeout", false);
   if (cause === "first_output" || cause === "idle") return failure("stalled", true);
   return result === null ? withoutResult(observed, ended) : byResult(result, observed);

@@ -4,12 +4,14 @@ import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
+import { hasDeferred } from "./deferred.ts";
 import { createDenials } from "./denials.ts";
 import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
 import { openPlace, type Surroundings } from "./place.ts";
 import { createProcess } from "./process.ts";
 import type { TelemetryReceiver } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
+import { canAsk, oldestAsking } from "./version.ts";
 
 type Options = Surroundings & {
   /** Masks secrets in all that the agent says: events, output and errors. */
@@ -21,14 +23,17 @@ export const createClaudeAgent = (options: Options): Agent => ({
   start: (request) => start(request, options),
 });
 
-const start = async (request: AgentStart, options: Options): Promise<StartedAgent> => {
+const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {
   const { settings, env, redact } = options;
-  const { id, cwd, launch, session } = request;
+  const { request, cannotAsk } = await ableToAsk(asked, options);
+  const { id, cwd, launch, session, asks } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
   const place = await openPlace(request, options, denials.add).catch(asError);
   if (place instanceof Error) return { ok: false, outcome: unboxedOutcome(place) };
   const { variables, refused } = agentEnvironment({ ...place.given, env, start: request, root });
+  const { resumeFrom } = session;
+  const asksAgain = asks !== undefined && resumeFrom !== null && (await hasDeferred(resumeFrom));
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
     command: settings.agentCliBinary,
@@ -43,10 +48,37 @@ const start = async (request: AgentStart, options: Options): Promise<StartedAgen
   const agent = spawned.process;
   void agent.ended.then(place.close);
   const { sandbox } = place;
-  const warnings = [...place.warnings, ...refused.map(refusal)];
-  const made = { id, session, launch, settings, agent, redact, warnings, appended, denials, sandbox };
+  const warnings = [...place.warnings, ...refused.map(refusal), ...cannotAsk];
+  const made = {
+    id,
+    session,
+    launch,
+    asks,
+    hasDeferred: asksAgain,
+    settings,
+    agent,
+    redact,
+    warnings,
+    appended,
+    denials,
+    sandbox,
+  };
   return { ok: true, process: createProcess(made) };
 };
+
+/** The request without what an older CLI cannot do. */
+const ableToAsk = async (
+  request: AgentStart,
+  { settings: { agentCliBinary: cli }, env }: Options,
+): Promise<{ request: AgentStart; cannotAsk: string[] }> => {
+  const { asks = { question: false, plan: false }, ...others } = request;
+  if (!asks.question && !asks.plan) return { request: others, cannotAsk: [] };
+  const mayAsk = await canAsk(cli, { PATH: env["PATH"] ?? "" });
+  return mayAsk ? { request, cannotAsk: [] } : { request: others, cannotAsk: [tooOld(cli)] };
+};
+
+const tooOld = (cli: string): string =>
+  `The agent can ask nobody, and no plan is approved: ${cli} is older than ${oldestAsking}, or does not tell its version.`;
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 

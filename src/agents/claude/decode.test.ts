@@ -118,6 +118,7 @@ test("the events are the same wherever the bytes are split", async () => {
         stderr,
         redact: createRedactor([]),
         emit: (event) => events.push(event),
+        onRequest: nothing,
         onLine: nothing,
         onChunk: nothing,
       });

@@ -10,6 +10,8 @@ type Decoded = {
   events: AgentEvent[];
   /** The line is not in the protocol: it belongs to the tail of the output. */
   garbage: boolean;
+  /** The line, if the CLI requests something by it. */
+  request?: unknown;
 };
 
 /** Facts of the run that are not events. */
@@ -29,6 +31,18 @@ export type DecoderFacts = {
   tokens: Usage;
   /** Of the last result. */
   report: Report | null;
+  message: AgentMessage;
+  /** The last result came because a call was deferred. */
+  deferred: boolean;
+};
+
+/** A message of the agent. */
+export type AgentMessage = {
+  id: string | null;
+  /** Its end has not come. */
+  isOpen: boolean;
+  /** How many tools it calls, so far. */
+  calls: number;
 };
 
 export type Decoder = {
@@ -62,6 +76,8 @@ export const createDecoder = (): Decoder => {
     model: null,
     tokens: noTokens,
     report: null,
+    message: { id: null, isOpen: false, calls: 0 },
+    deferred: false,
   };
   const state: State = { blocks: createBlocks(), facts, started: false };
   return {
@@ -71,11 +87,13 @@ export const createDecoder = (): Decoder => {
       facts.refused = false;
       facts.tokens = noTokens;
       facts.report = null;
+      facts.deferred = false;
     },
     decode: (line) => {
       const value = parseObject(line);
       if (value === null) return { events: [], garbage: line.trim() !== "" };
       const type = typeof value["type"] === "string" ? value["type"] : "";
+      if (type.startsWith("control_")) return { events: [], garbage: false, request: value };
       return { events: readers.get(type)?.(value, state) ?? [], garbage: false };
     },
   };
@@ -130,6 +148,7 @@ const stream: Reader = ({ event, parent_tool_use_id: parent }, state) => {
   switch (event.type) {
     case "message_start":
       facts.tokens = wire.updateTokens(noTokens, event.message);
+      facts.message = { id: wire.idOf(event.message), isOpen: true, calls: 0 };
       return blocks.begin();
     case "content_block_start":
       return blockStart(event, blocks);
@@ -144,6 +163,7 @@ const stream: Reader = ({ event, parent_tool_use_id: parent }, state) => {
 const messageEnd = (event: wire.MessageEnd, { facts }: State): AgentEvent[] => {
   const usage = wire.updateTokens(facts.tokens, event);
   facts.tokens = event.type === "message_stop" ? noTokens : usage;
+  if (event.type === "message_stop") facts.message.isOpen = false;
   return event.type === "message_stop" ? [{ type: "usage", usage }] : [];
 };
 
@@ -174,8 +194,12 @@ const assistant = readLine(wire.AssistantLine, (line, { blocks, facts }) => {
     return [];
   }
   facts.workedSinceResult = true;
+  // One that was not streamed.
+  const id = line.message.id ?? null;
+  if (parent === null && id !== facts.message.id) facts.message = { id, isOpen: false, calls: 0 };
   return line.message.content.flatMap((block): AgentEvent[] => {
     if (block.type === "tool_use") {
+      if (parent === null) facts.message.calls += 1;
       const tool = wire.ToolUseBlock.safeParse(block);
       return tool.success ? [{ type: "tool_use", ...tool.data, parent }] : [];
     }
@@ -203,6 +227,7 @@ const result = readLine(wire.ResultLine, (line, { blocks, facts }) => {
   facts.workedSinceResult = false;
   facts.turnOpen = false;
   facts.report = line.structured_output ?? null;
+  facts.deferred = [line.stop_reason, line.terminal_reason].includes("tool_deferred");
   return [...blocks.end(), resultEvent(line)];
 });
 

@@ -13,6 +13,8 @@ export type LimitSeconds = {
 export type Limits = {
   promptGiven: () => void;
   event: () => void;
+  /** While it rests, silence has no limit. */
+  rest: (rests: boolean) => void;
   /** `worked`: since the result before, if any. Only work makes a later result begin the grace anew. */
   result: (worked: boolean) => void;
   [Symbol.dispose]: () => void;
@@ -27,20 +29,30 @@ export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => vo
   let silence: NodeJS.Timeout | undefined;
   let grace: NodeJS.Timeout | undefined;
   let hasOutput = false;
+  let resting = false;
+  const listen = (): void => {
+    clearTimeout(silence);
+    silence = seconds.idle > 0 ? after("idle", seconds.idle) : undefined;
+  };
 
   return {
     promptGiven: () => {
       if (!hasOutput && seconds.firstOutput > 0) silence = after("first_output", seconds.firstOutput);
     },
     event: () => {
-      if (grace !== undefined) return;
+      if (grace !== undefined || resting) return;
       if (hasOutput) {
         silence?.refresh();
         return;
       }
       hasOutput = true;
+      listen();
+    },
+    rest: (rests) => {
+      resting = rests;
+      hasOutput = true;
       clearTimeout(silence);
-      silence = seconds.idle > 0 ? after("idle", seconds.idle) : undefined;
+      if (!rests && grace === undefined) listen();
     },
     result: (worked) => {
       if (grace !== undefined && !worked) return;

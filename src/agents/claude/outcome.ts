@@ -37,6 +37,7 @@ export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
     apiStatus: result?.api_status ?? null,
     error: verdict.ok ? null : cutFront(redact(errorText({ ...turn, verdict })), errorLimit),
     text: finalText(observed),
+    deferred: verdict.ok && (observed.facts.deferred || cause === "deferred"),
     report: observed.facts.report === null ? null : redactDeep(observed.facts.report, redact),
     exitCode: ended.exitCode,
     // Not the result's: when a session cannot be resumed, the result names one that never existed.
@@ -122,6 +123,7 @@ const nothing: TurnOutcome = {
   apiStatus: null,
   error: null,
   text: "",
+  deferred: false,
   report: null,
   exitCode: null,
   sessionId: null,
@@ -185,10 +187,12 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
     `The agent stopped at its limit of cost.\n${raise("max_budget_usd", profile)}, or continue the session.`,
   cli_not_found: ({ settings }) =>
     `The agent CLI "${settings.agentCliBinary}" could not be executed.\nCheck its installation or SERVICE_AGENT_CLI_BINARY.`,
-  agent_error: ({ observed }) =>
-    observed.facts.refused
-      ? "The model refused the task.\nPut it in other words, or choose another model."
-      : "The agent reported that it failed.",
+  agent_error: ({ observed, cause }) =>
+    cause === "lost"
+      ? "The agent's question is lost: its process ended while it was asked.\nContinue the session, and tell the answer."
+      : observed.facts.refused
+        ? "The model refused the task.\nPut it in other words, or choose another model."
+        : "The agent reported that it failed.",
   sandbox_failed: () => "The sandbox did not start.\nRead its own message below; svc doctor tries it.",
   agent_exit: (failed) => exit(failed),
 };

@@ -1,7 +1,8 @@
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnEvent } from "../agent.ts";
-import { turnInput } from "./arguments.ts";
+import { approvedMode, turnInput } from "./arguments.ts";
+import { createAsks } from "./asks.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import type { Denials } from "./denials.ts";
 import { readOutput } from "./read-output.ts";
@@ -9,6 +10,9 @@ import type { ClaudeSettings } from "./settings.ts";
 import { isWork, startTurn, type RunningTurn } from "./turn.ts";
 
 type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
+  asks: AgentStart["asks"];
+  /** Its session's transcript leaves a question open, which it asks again. */
+  hasDeferred: boolean;
   settings: ClaudeSettings;
   agent: SupervisedProcess;
   redact: Redactor;
@@ -53,12 +57,23 @@ export const createProcess = (options: Options): AgentProcess => {
       unasked ||= !accepted && isWork(event);
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
-    onLine: () => current?.lineRead(),
+    onRequest: (line) => asks.take(line),
+    onLine: () => {
+      current?.lineRead();
+      asks.lineRead();
+    },
     onChunk: (bytes) => {
       if (current === null) idleBytes += bytes;
       else if (current.flush()) current = null;
       if (current === null) idle();
     },
+  });
+  const asks = createAsks({
+    write: (line) => void (agent.stdin.writable && agent.stdin.write(line)),
+    redact,
+    approvedMode: approvedMode(launch),
+    message: () => reader.observed().facts.message,
+    lastWords: () => reader.observed().lastWords.text(),
   });
   /** Unrequested output would count as the next turn's, and endless output never ends. */
   const idle = (): void => {
@@ -66,9 +81,12 @@ export const createProcess = (options: Options): AgentProcess => {
   };
 
   /** The only way in which the service ends the process. */
-  const end = (graceSeconds = settings.agentCliKillGrace): Promise<EndedProcess> => {
+  const end = (
+    graceSeconds = settings.agentCliKillGrace,
+    { keepsInput } = { keepsInput: false },
+  ): Promise<EndedProcess> => {
     usable = false;
-    agent.stdin.end();
+    if (!keepsInput) agent.stdin.end();
     return agent.stop({ graceSeconds });
   };
   agent.stdout.once("close", () => {
@@ -109,15 +127,33 @@ export const createProcess = (options: Options): AgentProcess => {
       redact,
       observed: reader.observed(),
       spent,
-      atEnd: denials.atEnd,
+      onGiven: () =>
+        asks.listen({
+          onAsk: asked.onAsk,
+          warn: (message) => void started.accept({ type: "warning", message }),
+          onWait: started.onWait,
+          end: started.defer,
+        }),
+      atEnd: () => {
+        asks.drop();
+        return denials.atEnd();
+      },
     });
     current = started;
     tellDenied();
     if (turns === 1) for (const message of warnings) started.accept({ type: "warning", message });
     if (!usable) void agent.ended.then(exited);
-    const input = usable ? turnInput({ turn: asked, first: turns === 1, appended, effort }) : null;
+    if (isLost(asked)) started.lost();
+    return started.events(inputOf(asked));
+  };
+  /** It is to go on with a question that its session does not have any more. */
+  const isLost = ({ content }: AgentTurn): boolean => content.length === 0 && !options.hasDeferred;
+  /** Null: it gets nothing. */
+  const inputOf = (asked: AgentTurn): string | null => {
+    if (!usable || isLost(asked)) return null;
+    const input = turnInput({ turn: asked, first: turns === 1, appended, effort, asks: options.asks });
     effort = asked.effort ?? effort;
-    return started.events(input);
+    return input;
   };
 
   return {

@@ -41,6 +41,8 @@ type ReadOutput = {
    */
   redact: Redactor;
   emit: (event: AgentEvent) => void;
+  /** Called for a line by which the CLI requests something. */
+  onRequest: (line: unknown) => void;
   /** Called for a line of the protocol. */
   onLine: () => void;
   /** Called when all events of a piece of output have been passed on. */
@@ -56,7 +58,7 @@ type OutputReader = {
 
 /** Reads both streams to their end, whatever the event handler does: an agent whose pipe is full loses output. */
 export const readOutput = (options: ReadOutput): OutputReader => {
-  const { stdout, stderr, redact, emit, onLine, onChunk } = options;
+  const { stdout, stderr, redact, emit, onRequest, onLine, onChunk } = options;
   const decoder = createDecoder();
   const { facts } = decoder;
   let observed = createObserved(facts);
@@ -81,11 +83,12 @@ export const readOutput = (options: ReadOutput): OutputReader => {
 
   const takeLine = (line: string): void => {
     const before = { worked: facts.workedSinceResult, open: facts.turnOpen };
-    const { events, garbage } = decoder.decode(line);
+    const { events, garbage, request } = decoder.decode(line);
     observed.sessionId = facts.sessionId;
     observed.model = facts.model;
     if (garbage) observed.said.push(`${redact(line)}\n`);
     else onLine();
+    if (request !== undefined) onRequest(request);
     for (const event of events) {
       if (event.type === "result") takeResult(event, before);
       else take(event);

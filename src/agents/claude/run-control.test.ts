@@ -131,7 +131,15 @@ describe("what cannot start", () => {
     const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const redact = createRedactor([]);
     const ignore = (): void => undefined;
-    const reader = readOutput({ stdout, stderr, redact, emit: ignore, onLine: ignore, onChunk: ignore });
+    const reader = readOutput({
+      stdout,
+      stderr,
+      redact,
+      emit: ignore,
+      onRequest: ignore,
+      onLine: ignore,
+      onChunk: ignore,
+    });
     const gone = { exitCode: 1, signal: null, pipesHeldOpen: false, swept: 0, survivors: [], hidden: [] };
     const turn = startTurn({
       turn: {
@@ -149,6 +157,7 @@ describe("what cannot start", () => {
       redact,
       observed: reader.observed(),
       spent: 0,
+      onGiven: ignore,
       atEnd: () => [],
     });
     const outcome = outcomeOf(turn.events("the task")).catch(({ message }: Error) => message);

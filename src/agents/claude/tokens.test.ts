@@ -60,6 +60,7 @@ test("the tokens of several results are added up", async () => {
     stderr,
     redact: createRedactor([]),
     emit: nothing,
+    onRequest: nothing,
     onLine: nothing,
     onChunk: nothing,
   });

@@ -14,13 +14,15 @@ type StartTurn = {
   /** The profile's name. */
   profile: string;
   agent: Pick<SupervisedProcess, "stdin" | "identity">;
-  /** Ends the process. */
-  end: (graceSeconds: number) => unknown;
+  /** Ends the process. An open question fails when the input is closed, and is asked again when it is not. */
+  end: (graceSeconds: number, options?: { keepsInput: boolean }) => unknown;
   redact: (text: string) => string;
   /** Facts of this turn so far. */
   observed: Observed;
   /** Earlier cost of the process, US dollars: the CLI reports sums. */
   spent: number;
+  /** It has got its prompt. */
+  onGiven: () => void;
   /** What is told at its end. */
   atEnd: () => AgentEvent[];
 };
@@ -39,6 +41,12 @@ export type RunningTurn = {
   exited: (ended: EndedProcess) => void;
   /** The service is ending the process. */
   ending: (reason: unknown) => void;
+  /** Whether it waits for a person, without a limit of silence. */
+  onWait: (isWaiting: boolean) => void;
+  /** Ends the process, which asks again when the session is resumed. */
+  defer: () => void;
+  /** The question that it was to go on with is lost. */
+  lost: () => void;
 };
 
 /** From the request to stop to TERM, and from there to KILL. With the sweep it stays below 2 s. */
@@ -72,6 +80,7 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   };
   const stop = (why: EndCause, reason: unknown = null): void => {
     if (!because(why, reason)) return;
+    if (why === "deferred") return void end(settings.agentCliKillGrace, { keepsInput: true });
     if (isLast) return void end(reason === "fence" ? 0 : settings.agentCliKillGrace);
     agent.stdin.write(interruptLine());
     ladder = setTimeout(() => end(stopLimits.killSeconds), stopLimits.interruptMs);
@@ -94,6 +103,7 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
     agent.stdin.write(input);
     prompted = true;
     limits.promptGiven();
+    begin.onGiven();
   };
   const finish = (ended: Ended): void => {
     done = true;
@@ -160,6 +170,9 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
       finish(ended);
     },
     ending: (reason) => void because("aborted", reason),
+    onWait: limits.rest,
+    defer: () => stop("deferred"),
+    lost: () => stop("lost"),
   };
 };
 

@@ -68,6 +68,10 @@ export const updateTokens = (tokens: Usage, reporting: unknown): Usage => {
   };
 };
 
+/** The id of a message. */
+export const idOf = (message: unknown): string | null =>
+  isObject(message) && typeof message["id"] === "string" ? message["id"] : null;
+
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null;
 
@@ -77,7 +81,7 @@ const Content = z.array(ContentBlock).catch([]);
 export const AssistantLine = z.object({
   parent_tool_use_id: parent,
   error: text,
-  message: z.object({ model: text, content: Content }),
+  message: z.object({ id: text, model: text, content: Content }),
 });
 
 export const UserLine = z.object({
@@ -113,6 +117,8 @@ export const ResultLine = z.object({
   errors: z.array(z.string()).nullish().catch(null),
   session_id: text,
   num_turns: z.int().nullish().catch(null),
+  stop_reason: text,
+  terminal_reason: text,
   structured_output: Report.nullish().catch(null),
   total_cost_usd: number,
   duration_ms: number,
@@ -125,4 +131,44 @@ export const ResultLine = z.object({
     })
     .nullish()
     .catch(null),
+});
+
+/** A request of the CLI, which waits for its answer. */
+export const ControlRequest = z.object({
+  type: z.literal("control_request"),
+  request_id: z.string(),
+  request: z.looseObject({ subtype: z.string() }),
+});
+
+export const ControlCancel = z.object({
+  type: z.literal("control_cancel_request"),
+  request_id: z.string(),
+});
+
+const ToolInput = z.record(z.string(), z.unknown()).catch({});
+
+export const HookCallback = z.object({
+  tool_use_id: z.string(),
+  input: z.object({ tool_name: z.string(), tool_input: ToolInput }),
+});
+
+export const ToolPermission = z.object({
+  tool_use_id: z.string(),
+  tool_name: z.string(),
+  input: ToolInput,
+  decision_reason: text,
+});
+
+/** Input of AskUserQuestion. */
+export const AskedQuestions = z.object({
+  questions: z
+    .array(
+      z.object({
+        question: z.string(),
+        header: z.string().catch(""),
+        options: z.array(z.object({ label: z.string(), description: z.string().catch("") })).catch([]),
+        multiSelect: z.boolean().catch(false),
+      }),
+    )
+    .catch([]),
 });
