@@ -28,6 +28,7 @@ export const outcome = (over: Partial<TurnOutcome> = {}): TurnOutcome => ({
   error: null,
   text: "the answer",
   report: null,
+  deferred: false,
   exitCode: null,
   sessionId: "session-1",
   model: "claude-sonnet",

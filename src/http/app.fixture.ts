@@ -1,3 +1,4 @@
+import { answerTo } from "../jobs/answer.ts";
 import { jobOptions } from "../contract/run-options.ts";
 import { randomUUID } from "node:crypto";
 import type { z } from "zod";
@@ -101,6 +102,12 @@ export const memoryHandlers = (
         .filter((job) => session_id === "" || job.session_id === session_id)
         .slice(0, limit);
       return { success: true, count: fitting.length, jobs: fitting, next_cursor: null };
+    },
+    answer_job: async (input) => {
+      const job = found(input.job_id);
+      answerTo(job.waiting, input);
+      jobs.set(job.id, { ...job, waiting: null });
+      return { success: true, job: found(job.id) };
     },
     cancel_job: async ({ job_id }) => {
       const job = found(job_id);

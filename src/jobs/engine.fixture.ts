@@ -44,6 +44,8 @@ type Options = {
   removeWorktree?: () => Promise<void>;
   /** Instance on whose disk the worktree of an ended job is. */
   holder?: string | null;
+  /** Seconds that a question is held. */
+  questionLive?: number;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -55,6 +57,7 @@ export const startEngine = async ({
   now = () => new Date(),
   removeWorktree = async () => undefined,
   holder = null,
+  questionLive = 120,
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -75,7 +78,7 @@ export const startEngine = async ({
     execute,
     onEnded,
     instance: { podName: "pod", epoch: randomUUID() },
-    settings: { lostInstanceGrace: 300 },
+    settings: { lostInstanceGrace: 300, questionLive, maxParallelJobs: concurrency },
     now,
     redact: createRedactor(["hunter2-secret"]),
     log,

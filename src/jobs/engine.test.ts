@@ -312,6 +312,7 @@ test("a job waits for the earlier ones of its session, but for none whose record
       unsettled: async () => [],
       get: async (id: string) => [earlier, later].find((record) => record.id === id) ?? null,
       usesOfWorktree: async () => [],
+      runningInSession: async () => [],
       queuedInSession: async () => waiting,
     },
     locks: createLocalLocks(),

@@ -3,7 +3,7 @@ import type { JobStore } from "../store/job-store.ts";
 import { lockOf, type Locks } from "../store/locks.ts";
 
 type Dependencies = {
-  store: Pick<JobStore, "unsettled" | "get" | "usesOfWorktree" | "queuedInSession">;
+  store: Pick<JobStore, "unsettled" | "get" | "usesOfWorktree" | "queuedInSession" | "runningInSession">;
   locks: Locks;
   settings: { lostInstanceGrace: number };
   now: () => Date;
@@ -46,7 +46,12 @@ const isFree = async (deps: Dependencies, record: JobRecord): Promise<boolean> =
   !(await isSessionInUse(deps, record));
 
 /** Jobs of a session run in the order of their submission; none waits for one whose record cannot be read. */
-const isItsTurn = async ({ store }: Dependencies, { id, session_id }: JobRecord): Promise<boolean> => {
+const isItsTurn = async (
+  { store }: Dependencies,
+  { id, status, session_id }: JobRecord,
+): Promise<boolean> => {
+  // One that was parked has had it.
+  if (status === "running") return true;
   for (const other of session_id === null ? [] : await store.queuedInSession(session_id)) {
     if (other === id) return true;
     if ((await store.get(other)) !== null) return false;
@@ -61,6 +66,7 @@ const isWorktreeInUse = async (deps: Dependencies, { id, worktree_id }: JobRecor
 
 const isSessionInUse = async (deps: Dependencies, { id, session_id }: JobRecord): Promise<boolean> => {
   if (session_id === null) return false;
+  if ((await deps.store.runningInSession(session_id)).some((other) => other !== id)) return true;
   const others = (await deps.store.unsettled()).filter((run) => run.id !== id);
   const records = await Promise.all(others.map((run) => deps.store.get(run.id)));
   return records.some(

@@ -1,9 +1,11 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { ListJobsInput } from "../contract/job-list.ts";
+import type { AnswerInput } from "../contract/answer.ts";
 import { isFinal } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import type { ListQuery } from "../store/job-list.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import { answerTo } from "./answer.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 type Dependencies = Settling & {
@@ -34,8 +36,24 @@ export const createJobs = (deps: Dependencies) => {
     return cancelled;
   };
 
+  /** Stores the answer; whoever runs the job, or starts it again, gives it to the agent. */
+  const answer = async (input: AnswerInput): Promise<JobRecord> => {
+    const { id } = await get(input.job_id);
+    const answered = await store.update(id, { status: ["running"] }, ({ waiting, asked }) => {
+      const given = answerTo(waiting, input);
+      return asked === null ? null : { waiting: null, asked: { ...asked, answer: given } };
+    });
+    if (answered === null)
+      throw new ServiceError("not_waiting", "The job waits for no answer; svc job shows what it does");
+    // Its run waits for it; one that is parked goes on when it is its turn.
+    jobEnds.notify(id);
+    if (!answered.unsettled) await deps.queue.add({ id, boundTo: answered.bound_to });
+    return answered;
+  };
+
   return {
     get,
+    answer,
     cancel: (id: string): Promise<JobRecord> => cancel(id),
     list: (asked: ListJobsInput) => store.list(queryOf(asked)),
     /**
@@ -52,12 +70,12 @@ export const createJobs = (deps: Dependencies) => {
         await ended;
       }
     },
-    /** Resolves to the job once it is final, or as it is when the signal aborts. */
+    /** Resolves to the job once it is final or waits for a person, or as it is when the signal aborts. */
     untilFinal: async (id: string, signal: AbortSignal): Promise<JobRecord> => {
       for (;;) {
         const ended = jobEnds.waitFor(id, signal);
         const record = await get(id);
-        if (isFinal(record.status) || signal.aborted) return record;
+        if (isFinal(record.status) || record.waiting !== null || signal.aborted) return record;
         await ended;
       }
     },

@@ -4,6 +4,7 @@ import type { InstanceFacts, Instances } from "../store/instances.ts";
 import type { Renewal } from "../store/redis-leases.ts";
 import type { Ownership } from "./ownership.ts";
 import type { Queue } from "./queue.ts";
+import type { Worker } from "./worker.ts";
 
 type PresenceDependencies = {
   instances: Instances;
@@ -94,6 +95,7 @@ type Dependencies = {
   presence: Pick<Presence, "renew">;
   ownership: Ownership;
   queue: Pick<Queue, "pause" | "resume">;
+  worker: Pick<Worker, "park">;
   settings: { instanceLease: number };
   /** Called when another process has taken over this instance's name: this one must end. */
   onSuperseded: () => void;
@@ -137,6 +139,7 @@ export const createMembership = (deps: Dependencies) => {
     if (drains === askedToDrain) return;
     askedToDrain = drains;
     log.info(drains ? "asked to drain: no new jobs are taken" : "no longer asked to drain");
+    deps.worker.park(drains);
     if (drains) queue.pause();
     else queue.resume();
     await renew(facts());

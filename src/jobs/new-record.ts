@@ -60,6 +60,7 @@ export const newRecord = ({
   diff_stat: null,
   outcome: null,
   summary: null,
+  waiting: null,
   failure_reason: null,
   retryable: null,
   attempt: 0,
@@ -93,6 +94,10 @@ export const newRecord = ({
   unsettled: false,
   base_sha: null,
   first_head: null,
+  asked: null,
+  worked_ms: 0,
+  resumed_at: null,
+  plan_approved: false,
   booked: null,
   worktree_removed_at: null,
 });

@@ -1,4 +1,3 @@
-import type { JobStatus } from "../contract/job.ts";
 import type { Log } from "../lib/log.ts";
 import { redactDeep, type Redactor } from "../lib/redact.ts";
 import { retry } from "../lib/wait.ts";
@@ -10,18 +9,18 @@ import { settle, triggers, type Settled, type Settling } from "./settle.ts";
 type Dependencies = Settling & { spool: Spool<Spooled>; redact: Redactor };
 
 /**
- * Writes the outcome of a run to the store and resolves to the job's state; null: unknown. Retries while the store is
+ * Writes the outcome of a run to the store and resolves to the job; null: unknown. Retries while the store is
  * unreachable: an unwritten outcome would be a lost job. When the service stops first (`stopping`), the next start writes it
  * from the spool.
  */
 export const writeOutcome = async (
   deps: Dependencies,
-  { id, attempt }: JobRecord,
-  { kind, patch }: Outcome,
+  { id, attempt, instance_epoch: epoch }: JobRecord,
+  given: Outcome,
   stopping: AbortSignal,
-): Promise<JobStatus | null> => {
-  const outcome = { kind, patch: redactDeep(patch, deps.redact) };
-  const spooled = { id, attempt, at: deps.now().toISOString(), outcome };
+): Promise<JobRecord | null> => {
+  const outcome = { ...given, patch: redactDeep(given.patch, deps.redact) };
+  const spooled = { id, attempt, epoch, at: deps.now().toISOString(), outcome };
   const write = (again: boolean) => settle(deps, spooled, { kind: "outcome", ...spooled, again });
   const settled = await write(false).catch(async (err: unknown): Promise<Settled | null> => {
     const said = "the outcome of the job cannot be written at present; it is kept on disk and tried again";
@@ -35,11 +34,11 @@ export const writeOutcome = async (
     const { status, failure_reason } = settled.record;
     deps.log.info({ job: id, status, reason: failure_reason ?? undefined }, "job ended");
   }
-  return settled?.record.status ?? null;
+  return settled?.record ?? null;
 };
 
 /** Outcome of a run, on this instance's disk until the store takes it. `at`: when it ended, ISO 8601. */
-export type Spooled = { id: string; attempt: number; at: string; outcome: Outcome };
+export type Spooled = { id: string; attempt: number; at: string; epoch: string | null; outcome: Outcome };
 
 /** Outcomes that the store has not taken yet. */
 export const openOutcomeSpool = (directory: string, log: Log): Promise<Spool<Spooled>> =>
@@ -49,8 +48,8 @@ const nameOf = ({ id, attempt }: Spooled): string => `${id}.${attempt}`;
 
 const parseSpooled = (text: string, name: string): Spooled | string => {
   try {
-    const { id, attempt, at, outcome } = JSON.parse(text) as Spooled;
-    const spooled = { id, attempt, at, outcome };
+    const { id, attempt, at, epoch, outcome } = JSON.parse(text) as Spooled;
+    const spooled = { id, attempt, at, epoch, outcome };
     if (nameOf(spooled) === name && Object.hasOwn(triggers, outcome.kind)) return spooled;
   } catch {
     // Torn.

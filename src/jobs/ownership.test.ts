@@ -14,7 +14,7 @@ const looked = (get: () => Promise<JobRecord | null>, { retryLost = false, lapse
   const { checkAll: look } = createOwnership({
     store: { get },
     worker: {
-      runs: () => [{ id: mine.id, attempt: 2, retryLost }],
+      runs: () => [{ id: mine.id, attempt: 2, retryLost, isResumed: false }],
       interrupt: (_id, reason) => void interrupted.push(reason ?? "cancel"),
     },
     epoch: "now",

@@ -107,6 +107,7 @@ test("no outcome in the spool waits for another; what is none stays with a warni
     await spool.add({
       id,
       attempt: 1,
+      epoch: null,
       at: new Date().toISOString(),
       outcome: { kind: "succeeded", patch: {} },
     });

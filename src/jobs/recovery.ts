@@ -57,7 +57,8 @@ export const recover = async (deps: Recovery): Promise<void> => {
 
 /** For a queue that does not outlive the process: adds all waiting jobs, oldest first. */
 export const queueWaiting = async ({ store, queue }: Pick<Recovery, "store" | "queue">): Promise<void> => {
-  for (const id of await store.ids("queued")) await queue.add({ id, boundTo: null });
+  const waiting = [...(await store.ids("queued")), ...(await store.due("answered", Number.MAX_SAFE_INTEGER))];
+  for (const id of waiting) await queue.add({ id, boundTo: null });
 };
 
 const replay = (deps: Recovery): Promise<void> =>
@@ -72,7 +73,7 @@ const replay = (deps: Recovery): Promise<void> =>
 const settleEarlier = (deps: Recovery): Promise<number> =>
   forEachEarlier(deps, async (record) => {
     if (record.status !== "running") return;
-    if (mayRunAgain(record)) await cleanUp(deps, record);
+    if (mayRunAgain(record) || record.asked !== null) await cleanUp(deps, record);
     else await settle(deps, record, { kind: "lost", cleaned: null });
   });
 

@@ -1,9 +1,10 @@
 import { finalStatuses, isFinal } from "../contract/job.ts";
 import type { Retries } from "../lib/retries.ts";
 import type { Lock } from "../store/locks.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { isAnswered, isParked, type JobRecord } from "../store/job-record.ts";
 import type { Due } from "../store/job-store.ts";
 import { maxBatch } from "../store/records.ts";
+import { unanswered } from "./answer.ts";
 import { endJob, type Settling } from "./settle.ts";
 
 export type Retention = Settling & {
@@ -31,6 +32,7 @@ export const applyRetention = async (deps: Retention, signal: AbortSignal): Prom
   const now = deps.now().getTime();
   const steps: [Due, until: number, Step][] = [
     ["expired", now, expire],
+    ["unanswered", now, giveUpWaiting],
     ["worktrees", now - deps.worktreeTtl * 1000, removeWorktree],
     ["removable", now, removeRecord],
   ];
@@ -69,6 +71,18 @@ const expire: Step = async (id, deps) => {
   }));
   if (expired === null) return stays;
   deps.log.info({ job: id }, "job expired");
+  return undefined;
+};
+
+/** Its work was saved when it was parked. */
+const giveUpWaiting: Step = async (id, deps) => {
+  const ended = await endJob(deps, id, "fail", (record) =>
+    isParked(record) && !isAnswered(record) && record.asked !== null
+      ? unanswered(id, record.asked.waiting)
+      : null,
+  );
+  if (ended === null) return stays;
+  deps.log.info({ job: id }, "nobody has answered the job's question");
   return undefined;
 };
 

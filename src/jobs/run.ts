@@ -6,9 +6,22 @@ import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { AgentEvent } from "../contract/event.ts";
-import type { JobStatus, StageName } from "../contract/job.ts";
+import type { Answer } from "../contract/answer.ts";
+import type { JobStatus, StageName, Waiting } from "../contract/job.ts";
+import type { Notifier } from "../lib/notifier.ts";
 
-type Dependencies = { store: JobStore; events: EventLog; now: () => Date; redact: Redactor; log: Log };
+type Dependencies = {
+  store: JobStore;
+  events: EventLog;
+  /** Notified of each answer. */
+  jobEnds: Pick<Notifier, "notify" | "waitFor">;
+  /** Whether a question is not to be held any longer: the service stops, or others wait for the slot. */
+  mustPark: () => Promise<boolean>;
+  settings: { questionLive: number };
+  now: () => Date;
+  redact: Redactor;
+  log: Log;
+};
 
 /** The states that a job may have while its run goes on. */
 const whileItRuns: readonly JobStatus[] = ["running", "succeeded", "failed", "cancelled"];
@@ -18,14 +31,14 @@ type Patch = JobPatch | ((record: JobRecord) => JobPatch);
 /** Interval at which an unreachable store is tried again, ms. */
 const retryMs = 200;
 
+/** How often a held question is looked at, ms, although nobody has said that it has an answer. */
+const askedEvery = 1000;
+
 /** Makes the `Run` through which a claimed job reports. */
-export const createRun = (
-  { store, events, now, redact, log }: Dependencies,
-  record: JobRecord,
-  signal: AbortSignal,
-): Run => {
+export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSignal): Run => {
+  const { store, events, now, redact, log } = deps;
   const stages = [...record.stages];
-  const guard = { status: ["running" as const], attempt: record.attempt };
+  const guard = { status: ["running" as const], attempt: record.attempt, epoch: record.instance_epoch };
   const note = (patch: Patch, lazy = true, status: readonly JobStatus[] = guard.status): void => {
     store.update(record.id, { ...guard, status }, patch, { lazy }).catch((error: unknown) => {
       log.warn({ err: error, job: record.id }, "progress of the job was not noted");
@@ -42,9 +55,15 @@ export const createRun = (
       }
     }
   };
+  const write = async (patch: JobPatch): Promise<boolean> =>
+    (await whileReachable(() => store.update(record.id, guard, patch))) !== null;
+  const answerOf = async (): Promise<Answer | null> =>
+    (await store.get(record.id).catch(() => null))?.asked?.answer ?? null;
   return {
     signal,
     stage: (stage, detail) => {
+      // A job that was parked has passed it.
+      if (record.stages.some((passed) => passed.stage === stage && passed.attempt === record.attempt)) return;
       events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
       stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
       note({ stages: [...stages] }, stage !== "pushed" && stage !== "pull_request");
@@ -58,11 +77,26 @@ export const createRun = (
       note(({ warnings }) => ({ warnings: [...warnings, text] }), true, whileItRuns);
     },
     note: (patch, options) => note(redactDeep(patch, redact), options?.lazy),
-    record: async (patch) => (await whileReachable(() => store.update(record.id, guard, patch))) !== null,
+    record: write,
+    ask: async (waiting) => {
+      if (!(await write({ waiting, asked: { waiting, answer: null, deferred: false } }))) return null;
+      deps.jobEnds.notify(record.id);
+      const live = AbortSignal.any([signal, AbortSignal.timeout(deps.settings.questionLive * 1000)]);
+      for (;;) {
+        const woken = deps.jobEnds.waitFor(
+          record.id,
+          AbortSignal.any([live, AbortSignal.timeout(askedEvery)]),
+        );
+        const answer = await answerOf();
+        if (answer !== null || live.aborted || (await deps.mustPark())) return answer;
+        await woken;
+      }
+    },
     isOwner: async () => {
       const look = async (): Promise<boolean> => {
         const current = await store.get(record.id);
-        return current?.status === "running" && current.attempt === record.attempt;
+        const { status, attempt, instance_epoch: epoch } = current ?? {};
+        return status === "running" && attempt === record.attempt && epoch === record.instance_epoch;
       };
       // While the store is unreachable, only a job that may run twice can have another owner.
       if (record.retry_lost) return await whileReachable(look);
@@ -90,6 +124,11 @@ export type Run = {
   note: (patch: JobPatch, options?: { lazy: boolean }) => void;
   /** Records progress durably. False: the run no longer owns the job (cancelled, say) and must stop. */
   record: (patch: JobPatch) => Promise<boolean>;
+  /**
+   * Puts what the agent asks on record, then waits for the answer of a person. Null: there is none yet, and the job must be
+   * parked.
+   */
+  ask: (waiting: Waiting) => Promise<Answer | null>;
   /** Whether the run still owns the job. Ask before anything that cannot be undone. */
   isOwner: () => Promise<boolean>;
 };
@@ -97,7 +136,10 @@ export type Run = {
 /** Why a run must stop: the job was cancelled, this instance shuts down, or another instance (perhaps) owns the job. */
 export type Interruption = "cancel" | "shutdown" | "fence";
 
-export type Outcome = { kind: "succeeded" | "failed" | "requeue"; patch: JobPatch };
+/** `parked`: it goes on when it has an answer; `deferred`: its CLI will ask again, and pass the answer on to the agent. */
+export type Outcome =
+  | { kind: "succeeded" | "failed" | "requeue"; patch: JobPatch }
+  | { kind: "parked"; deferred: boolean; patch: JobPatch };
 
 /**
  * Cleans up after a run whose process was lost (crash, kill -9): ends the rest of its agent and saves its work.

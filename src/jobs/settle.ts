@@ -1,7 +1,8 @@
 import type { Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { isFinal } from "../contract/job.ts";
+import { isAnswered, isParked, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Outcome } from "./run.ts";
 import type { Queue } from "./queue.ts";
@@ -22,10 +23,10 @@ export type Settling = {
 /** Why a run is over. */
 export type Cause =
   /**
-   * Its worker reports the outcome, at an ISO 8601 time. `again`: an earlier try may have succeeded although the reply
+   * Its worker reports the outcome, at an ISO 8601 time; `epoch`: of the start that ran it. `again`: an earlier try may have succeeded although the reply
    * was lost.
    */
-  | { kind: "outcome"; outcome: Outcome; at: string; again?: boolean }
+  | { kind: "outcome"; outcome: Outcome; at: string; epoch: string | null; again?: boolean }
   /**
    * Its instance is lost, or does not know the run. `cleaned`: what the clean-up found; null: its instance cleans up
    * when it is back.
@@ -42,6 +43,8 @@ export type Settled = { record: JobRecord; ended: boolean };
  * | the record says           | why the run is over           | the job                                                   |
  * |---------------------------|-------------------------------|-----------------------------------------------------------|
  * | running, this attempt     | outcome                       | succeeded, failed, or queued again, as the outcome says   |
+ * | running, this attempt     | parked                        | running, without a process; resumed when it is answered   |
+ * | running, this attempt     | lost while it asked           | the same                                                  |
  * | running, this attempt     | lost, and it may run again    | queued again                                              |
  * | running, this attempt     | lost after its push           | succeeded; warned if no pull request is known             |
  * | running, this attempt     | lost otherwise                | failed, `instance_lost`                                   |
@@ -58,7 +61,8 @@ export const settle = async (
 ): Promise<Settled | null> => {
   const { store, log } = deps;
   let wasRunning = false;
-  const guard = { status: ["running", "succeeded", "failed", "cancelled"] as const, attempt };
+  const epoch = cause.kind === "outcome" ? { epoch: cause.epoch } : {};
+  const guard = { status: ["running", "succeeded", "failed", "cancelled"] as const, attempt, ...epoch };
   const record = await store.update(id, guard, (current) => {
     wasRunning = current.status === "running";
     if (wasRunning)
@@ -68,7 +72,7 @@ export const settle = async (
   if (record === null)
     return cause.kind === "outcome" ? await settledBefore(deps, { id, attempt }, cause) : null;
   if (cause.kind === "lost" && wasRunning) await afterLoss(deps, record);
-  if (record.status === "queued") return { record, ended: false };
+  if (!isFinal(record.status)) return { record, ended: false };
   // A job called lost has had its end announced; a cancelled one ends for its readers once nothing of it runs.
   const ended = wasRunning || (record.status === "cancelled" && !record.unsettled);
   if (ended) announceEnd(deps, record);
@@ -82,13 +86,16 @@ export const settle = async (
 export const endJob = async (
   deps: Omit<Settling, "log">,
   id: string,
-  trigger: "cancel" | "expire" | "giveUp",
-  patch: (record: JobRecord) => JobPatch,
+  trigger: "cancel" | "expire" | "giveUp" | "fail",
+  patch: (record: JobRecord) => JobPatch | null,
 ): Promise<JobRecord | null> => {
   const record = await takeStep(deps.store, {
     id,
     trigger,
-    patch: (current) => ({ ...endPatch(current, deps.now()), ...patch(current) }),
+    patch: (current) => {
+      const changes = patch(current);
+      return changes === null ? null : { ...endPatch(current, deps.now()), ...changes };
+    },
   });
   if (record === null) return null;
   if (record.unsettled) deps.jobEnds.notify(id);
@@ -118,18 +125,53 @@ type Ended = Extract<Cause, { kind: "outcome" }>;
 type Lost = Extract<Cause, { kind: "lost" }>;
 
 /** The step that each kind of outcome takes. */
-export const triggers = { succeeded: "succeed", failed: "fail", requeue: "requeue" } as const;
+export const triggers = {
+  succeeded: "succeed",
+  failed: "fail",
+  requeue: "requeue",
+  parked: "park",
+} as const;
 
-const endedAs = (record: JobRecord, { outcome: { kind, patch }, at }: Ended): JobPatch => ({
-  ...(kind === "requeue" ? {} : endPatch(record, new Date(at))),
+const endedAs = (record: JobRecord, { outcome, at }: Ended): JobPatch => {
+  const { kind, patch } = outcome;
+  if (kind === "parked") return parkedAs(record, { ...outcome, at: new Date(at) });
+  return {
+    ...(kind === "requeue" ? {} : endPatch(record, new Date(at))),
+    ...patch,
+    ...statusAfter(record, triggers[kind]),
+    unsettled: false,
+  };
+};
+
+/** An answer that has come in the meantime stays. Only where its worktree is can it go on. */
+const parkedAs = (
+  record: JobRecord,
+  { deferred, patch, at }: { deferred: boolean; patch: JobPatch; at: Date },
+): JobPatch => ({
   ...patch,
-  ...statusAfter(record, triggers[kind]),
+  asked: record.asked && { ...record.asked, deferred },
+  waiting: record.waiting,
+  pid: null,
+  process: null,
+  instance_epoch: null,
   unsettled: false,
+  bound_to: record.pod_name,
+  worked_ms: workedUntil(record, at) ?? 0,
+  ...statusAfter(record, "park"),
 });
+
+/** How long processes have worked on it, ms; null: none has. */
+const workedUntil = (record: JobRecord, at: Date): number | null => {
+  const { started_at, resumed_at, worked_ms } = record;
+  if (started_at === null) return null;
+  const since = Date.parse(resumed_at ?? started_at);
+  return isParked(record) ? worked_ms : worked_ms + Math.max(0, at.getTime() - since);
+};
 
 const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
   const patch =
     cleaned === null ? { unsettled: true } : { ...cleaned.patch, unsettled: false, process: null };
+  if (record.asked !== null) return parkedAs(record, { deferred: false, patch, at: now });
   if (cleaned?.requeue !== false && mayRunAgain(record)) {
     const free = { pid: null, process: null, instance_epoch: null, unsettled: false };
     return { ...patch, ...free, ...statusAfter(record, "requeue") };
@@ -182,13 +224,16 @@ const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Pr
   const { id, status, bound_to: boundTo, pod_name: instance } = record;
   log.warn(
     { job: id, instance },
-    status === "queued" ? "job of a lost run queued again" : `job of a lost run ${status}`,
+    status === "queued"
+      ? "job of a lost run queued again"
+      : `job of a lost run ${status === "running" ? "parked" : status}`,
   );
-  const what = status === "queued" ? "recovered" : status === "failed" ? "lost" : null;
+  const what =
+    status === "queued" || status === "running" ? "recovered" : status === "failed" ? "lost" : null;
   // A failed counter must not stop the job's next step.
   if (what !== null)
     await store.count(what).catch((err: unknown) => log.debug({ err }, `a ${what} job could not be counted`));
-  if (status !== "queued") return;
+  if (status !== "queued" && !isAnswered(record)) return;
   // The old entry would block the new one.
   await queue.remove({ id, boundTo });
   await queue.add({ id, boundTo });
@@ -209,7 +254,9 @@ const announceEnd = (
 export const endPatch = (record: JobRecord, at: Date) => ({
   ended_at: at.toISOString(),
   booked: false,
-  duration_ms: record.started_at === null ? null : Math.max(0, at.getTime() - Date.parse(record.started_at)),
+  waiting: null,
+  asked: null,
+  duration_ms: workedUntil(record, at),
   stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
 });
 

@@ -1,5 +1,5 @@
 import { jobStatuses, type JobStatus } from "../contract/job.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { isAnswered, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 
 /**
@@ -7,18 +7,26 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  *
  * A job is accepted as `queued`. A worker claims it, which makes it `running` and counts one `attempt`. It ends
  * `succeeded` when the agent finished well and the steps after it (commit, push, pull request) are done, `failed` on
- * anything else. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
+ * anything else. One whose agent asks a person is parked: it stays `running` without a process, and a worker resumes it when
+ * it has an answer. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
  * lost, a job that had pushed its branch has succeeded, and one whose agent had not started (or whose profile allows
  * it) is queued again; one that waits for a worktree of a lost instance fails.
  *
  * Final states are written once: every transition is a compare-and-set on the status and, while running, on the
  * attempt, so that a late or frozen writer loses.
  */
-type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue" | "giveUp";
+type Trigger = "claim" | "cancel" | "expire" | "succeed" | "fail" | "requeue" | "giveUp" | "park" | "resume";
 
 const transitions: Record<JobStatus, Partial<Record<Trigger, JobStatus>>> = {
   queued: { claim: "running", cancel: "cancelled", expire: "expired", giveUp: "failed" },
-  running: { succeed: "succeeded", fail: "failed", cancel: "cancelled", requeue: "queued" },
+  running: {
+    succeed: "succeeded",
+    fail: "failed",
+    cancel: "cancelled",
+    requeue: "queued",
+    park: "running",
+    resume: "running",
+  },
   succeeded: {},
   failed: {},
   cancelled: {},
@@ -29,7 +37,8 @@ type Step = {
   id: string;
   trigger: Trigger;
   attempt?: number;
-  patch: (record: JobRecord) => Omit<JobPatch, "status">;
+  /** Null: not this record. */
+  patch: (record: JobRecord) => Omit<JobPatch, "status"> | null;
 };
 
 /** The status after a trigger. @throws Error when the table has no such transition */
@@ -46,7 +55,10 @@ export const takeStep = (
 ): Promise<JobRecord | null> => {
   const from = jobStatuses.filter((status) => transitions[status][trigger] !== undefined);
   const guard = { status: from, ...(attempt !== undefined && { attempt }) };
-  return store.update(id, guard, (record) => ({ ...patch(record), ...statusAfter(record, trigger) }));
+  return store.update(id, guard, (record) => {
+    const changes = patch(record);
+    return changes === null ? null : { ...changes, ...statusAfter(record, trigger) };
+  });
 };
 
 type Claimer = { instance: { podName: string; epoch: string }; at: Date };
@@ -71,7 +83,31 @@ export const claimed = async (
       unsettled: true,
       process: null,
       pid: null,
+      resumed_at: null,
+      worked_ms: 0,
       stages: [...record.stages, { stage: "claimed", at: at.toISOString(), attempt }],
     }),
   });
 };
+
+/** Resumes a parked job that has its answer; null: it is not there any more. */
+export const resumed = (
+  store: JobStore,
+  { id, attempt }: JobRecord,
+  { instance, at }: Parameters<typeof claimed>[2],
+): Promise<JobRecord | null> =>
+  takeStep(store, {
+    id,
+    trigger: "resume",
+    attempt,
+    patch: (record) =>
+      isAnswered(record)
+        ? {
+            pod_name: instance.podName,
+            instance_epoch: instance.epoch,
+            unsettled: true,
+            resumed_at: at.toISOString(),
+            salvage_ref: null,
+          }
+        : null,
+  });

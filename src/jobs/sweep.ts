@@ -1,7 +1,7 @@
 import { isFinal } from "../contract/job.ts";
 import { failureOf } from "../kv/failure.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { isAnswered, type JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import type { Presence } from "./membership.ts";
 import type { QueueEntry } from "./queue.ts";
@@ -84,15 +84,21 @@ export const createSweep = (deps: Dependencies) => {
     return runs.length > 0;
   };
 
-  /** Sees to it that each waiting job has a queue entry, and that none waits for an instance for ever. */
+  /** One that is to run and not just on its way into the queue. */
+  const isWaiting = (record: JobRecord): boolean =>
+    isAnswered(record) ||
+    (record.status === "queued" && Date.parse(record.created_at) < deps.now().getTime() - queueInterval);
+
+  /** Sees to it that each job that is to run has a queue entry, and that none waits for an instance for ever. */
   const checkQueue = async (): Promise<void> => {
     const ids = await store.ids("queued", maxPerRound, from);
+    const answered = await store.due("answered", Number.MAX_SAFE_INTEGER);
     const waiting: QueueEntry[] = [];
     await forEach(
-      ids.map((id) => ({ id })),
+      [...ids, ...answered].map((id) => ({ id })),
       async (record) => {
-        const { id, status, created_at, bound_to: boundTo } = record;
-        if (status !== "queued" || Date.parse(created_at) >= deps.now().getTime() - queueInterval) return;
+        const { id, bound_to: boundTo } = record;
+        if (!isWaiting(record)) return;
         if (boundTo !== null) presence.noteMissing([boundTo]);
         if (boundTo === null || !presence.isLost(boundTo)) waiting.push({ id, boundTo });
         else if (presence.missingFor(boundTo) < settings.lostInstanceGrace * 1000)
@@ -142,24 +148,30 @@ const warnOfWait = async (deps: Dependencies, { id, warnings, request }: JobReco
   const then = request.session_id === "" ? "it fails" : "it continues on another instance";
   const warning = `It waits for the instance ${name}, on whose disk its worktree is and which does not answer; ${then} when ${name} has been unreachable for ${deps.settings.lostInstanceGrace} s`;
   if (warnings.includes(warning)) return;
-  await deps.store.update(id, { status: ["queued"] }, (current) =>
+  await deps.store.update(id, { status: ["queued", "running"] }, (current) =>
     current.warnings.includes(warning) ? {} : { warnings: [...current.warnings, warning] },
   );
 };
 
-/** A session can continue on another instance, from its branch; a worktree that was asked for by name is lost with its own. */
-const rescue = async (deps: Dependencies, { id, request }: JobRecord, boundTo: string): Promise<void> => {
+/**
+ * A session can continue on another instance, from its branch; a worktree that was asked for by name is lost with its own, and
+ * with it what a parked job has done.
+ */
+const rescue = async (deps: Dependencies, record: JobRecord, boundTo: string): Promise<void> => {
   const { store, queue, settings, log } = deps;
-  if (request.session_id !== "") {
+  const { id, request, status } = record;
+  if (request.session_id !== "" && status === "queued") {
     await queue.remove({ id, boundTo });
     const freed = await store.update(id, { status: ["queued"] }, { bound_to: null });
     if (freed !== null) await queue.add({ id, boundTo: null });
     log.info({ job: id, instance: boundTo }, "job of a lost instance's worktree may run anywhere now");
     return;
   }
-  await endJob(deps, id, "giveUp", () => ({
+  const given = {
     failure_reason: "worktree_failed",
     retryable: false,
     error: `The instance ${boundTo}, on whose disk the worktree is, has not been there for ${settings.lostInstanceGrace} s; prepare another worktree`,
-  }));
+  } as const;
+  if (status === "queued") await endJob(deps, id, "giveUp", () => given);
+  else await endJob(deps, id, "fail", (current) => (isAnswered(current) ? given : null));
 };

@@ -1,14 +1,13 @@
-import type { JobStatus } from "../contract/job.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { isAnswered, type JobRecord } from "../store/job-record.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Spool } from "../store/spool.ts";
 import { type Execute, type Interruption, type Outcome, createRun } from "./run.ts";
 import { claimIfFree, namesOf } from "./job-locks.ts";
 import { writeOutcome, type Spooled } from "./outcomes.ts";
 import type { Settling } from "./settle.ts";
-import { claimed } from "./state.ts";
+import { claimed, resumed } from "./state.ts";
 
 type Dependencies = Settling & {
   /** Locks on worktrees and agent sessions, across instances. */
@@ -16,14 +15,22 @@ type Dependencies = Settling & {
   spool: Spool<Spooled>;
   execute: Execute;
   instance: { podName: string; epoch: string };
-  settings: { lostInstanceGrace: number };
+  settings: { lostInstanceGrace: number; questionLive: number; maxParallelJobs: number };
   redact: Redactor;
 };
 
-/** A run of this instance. */
-export type OwnRun = { id: string; attempt: number; retryLost: boolean };
+/** Longest time in which a held question is parked, ms. */
+const parkTimeout = 10_000;
 
-type Entry = OwnRun & { controller: AbortController; done: Promise<void> };
+/** A run of this instance. */
+export type OwnRun = { id: string; attempt: number; retryLost: boolean; isResumed: boolean };
+
+type Entry = OwnRun & {
+  controller: AbortController;
+  done: Promise<void>;
+  /** Whether it has asked a person and has no answer: it is parked, or about to be. */
+  isAsking: boolean;
+};
 
 /**
  * Works on one job after another (the queue decides how many at once): claims the record, runs it, writes the outcome.
@@ -44,18 +51,20 @@ export const createWorker = (deps: Dependencies) => {
     const ending = ended(claim, outcome);
     // A job to be run again keeps its queue entry. For any other, the outcome is written while the slot already works
     // on the next job.
-    return outcome.kind === "requeue" && (await ending) === "queued" ? "later" : "done";
+    if (outcome.kind !== "requeue" && outcome.kind !== "parked") return "done";
+    const after = await ending;
+    return after !== null && (after.status === "queued" || isAnswered(after)) ? "later" : "done";
   };
 
-  /** Writes the outcome. Never rejects. Resolves to the job's state; null: unknown. */
-  const ended = ({ record, names, entry }: Claim, outcome: Outcome): Promise<JobStatus | null> => {
-    const finish = async (): Promise<JobStatus | null> => {
-      const status = await writeOutcome(deps, record, outcome, stopping.signal).catch((err: unknown) => {
+  /** Writes the outcome. Never rejects. Resolves to the job; null: unknown. */
+  const ended = ({ record, names, entry }: Claim, outcome: Outcome): Promise<JobRecord | null> => {
+    const finish = async (): Promise<JobRecord | null> => {
+      const written = await writeOutcome(deps, record, outcome, stopping.signal).catch((err: unknown) => {
         log.error({ err, job: record.id }, "the outcome of the job is not written; the next start does it");
         return null;
       });
       entry.finish();
-      return status;
+      return written;
     };
     const ending = finish().finally(() => {
       for (const name of names) if (endings.get(name) === ending) endings.delete(name);
@@ -77,7 +86,7 @@ export const createWorker = (deps: Dependencies) => {
     const found = await store.get(id);
     // While the service stops no run begins: the next start recovers the job.
     if (found === null || stopping.signal.aborted || isBoundToAnother(found)) return null;
-    return found.status === "queued" || wasClaimed(found) ? await claimAs(found) : null;
+    return found.status === "queued" || isAnswered(found) || wasClaimed(found) ? await claimAs(found) : null;
   };
 
   const claimAs = async (found: JobRecord): Promise<Claim | "later" | null> => {
@@ -86,12 +95,13 @@ export const createWorker = (deps: Dependencies) => {
     return await claimIfFree(deps, found, async () => {
       // Its queue entry came twice.
       if (running.has(found.id)) return "later";
-      const isClaimed = found.status !== "queued";
+      const isNew = found.status === "queued";
       // Registered before the claim: a cancel at the same moment must find the run.
-      const entry = register(found, isClaimed ? found.attempt : found.attempt + 1);
+      const entry = register(found, isNew ? found.attempt + 1 : found.attempt);
       let record: JobRecord | null = null;
       try {
-        record = isClaimed ? found : await claimed(store, found, { instance: deps.instance, at: now() });
+        const claim = isNew ? claimed : isAnswered(found) ? resumed : async () => found;
+        record = await claim(store, found, { instance: deps.instance, at: now() });
         if (record?.status === "cancelled") entry.controller.abort("cancel" satisfies Interruption);
         return record === null ? null : { record, names, entry };
       } finally {
@@ -121,8 +131,10 @@ export const createWorker = (deps: Dependencies) => {
       id: queued.id,
       attempt,
       retryLost: queued.retry_lost,
+      isResumed: isAnswered(queued),
       controller: new AbortController(),
       done: finished.promise,
+      isAsking: false,
     };
     running.set(queued.id, entry);
     const finish = (): void => {
@@ -133,15 +145,36 @@ export const createWorker = (deps: Dependencies) => {
   };
 
   /** Never rejects. */
-  const runClaimed = async (record: JobRecord, { controller }: Entry): Promise<Outcome> => {
-    events.append(record.id, record.attempt, {
-      type: "stage",
-      stage: "claimed",
-      detail: deps.instance.podName,
-    });
-    const run = createRun(deps, record, controller.signal);
-    return await deps.execute(record, run).catch(asBug(record));
+  const runClaimed = async (record: JobRecord, entry: Entry): Promise<Outcome> => {
+    if (record.resumed_at === null)
+      events.append(record.id, record.attempt, {
+        type: "stage",
+        stage: "claimed",
+        detail: deps.instance.podName,
+      });
+    const run = createRun({ ...deps, mustPark }, record, entry.controller.signal);
+    const ask: typeof run.ask = async (waiting) => {
+      entry.isAsking = true;
+      const answer = await run.ask(waiting);
+      entry.isAsking = answer === null;
+      return answer;
+    };
+    return await deps.execute(record, { ...run, ask }).catch(asBug(record));
   };
+
+  /** Gives runs that have asked the time to be parked: an agent that is ended loses its question. */
+  const parked = async (runs: Entry[]): Promise<void> => {
+    for (const { id } of runs) deps.jobEnds.notify(id);
+    await orAborted(Promise.all(runs.map((run) => run.done)), AbortSignal.timeout(parkTimeout)).catch(
+      () => undefined,
+    );
+  };
+
+  let isParking = false;
+  const mustPark = async (): Promise<boolean> =>
+    isParking ||
+    (running.size >= deps.settings.maxParallelJobs &&
+      (await store.ids("queued", 1).catch(() => [])).length > 0);
 
   const asBug =
     (record: JobRecord) =>
@@ -158,6 +191,10 @@ export const createWorker = (deps: Dependencies) => {
       const entry = running.get(id);
       if (entry?.attempt === attempt) entry.controller.abort(reason);
     },
+    /** Whether questions are not held, but parked at once. */
+    park: (isWanted: boolean): void => {
+      isParking = isWanted;
+    },
     /** Resolves when no run is left, or the signal aborts. */
     idle: async (signal: AbortSignal): Promise<void> => {
       const all = async (): Promise<void> => {
@@ -169,8 +206,10 @@ export const createWorker = (deps: Dependencies) => {
     /** Ends every run and waits until all are settled. */
     stop: async (): Promise<void> => {
       stopping.abort();
+      isParking = true;
       await Promise.allSettled(claims.keys());
       const runs = [...running.values()];
+      await parked(runs.filter(({ isAsking }) => isAsking));
       for (const { controller } of runs) controller.abort("shutdown" satisfies Interruption);
       await Promise.all(runs.map((run) => run.done));
     },

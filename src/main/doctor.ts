@@ -1,3 +1,4 @@
+import { isRecent, oldestAsking } from "../agents/claude/version.ts";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { modelCredential, modelProblem } from "../config/model-credential.ts";
@@ -79,7 +80,10 @@ const agentVersion = async ({ settings, env, signal }: Diagnosis): Promise<strin
     timeoutSeconds: 30,
     signal,
   });
-  if (said.exitCode === 0) return `${said.stdout.trim().slice(0, 100)} (${found.path})`;
+  const version = `${said.stdout.trim().slice(0, 100)} (${found.path})`;
+  if (said.exitCode === 0 && !isRecent(said.stdout))
+    throw new Warning(`${version}: agents can ask no questions; that needs ${oldestAsking} or later`);
+  if (said.exitCode === 0) return version;
   throw new Error(`${found.path} --version fails: ${said.stderr.trim().slice(0, 300)}; ${wayOut}`);
 };
 

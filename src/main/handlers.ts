@@ -59,6 +59,7 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       const { records, next } = await jobs.list(input);
       return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
     },
+    answer_job: async (input) => ({ success: true, job: toJob(await jobs.answer(input)) }),
     cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
     get_diff: async ({ job_id, ...asked }, { signal }) => {
       const record = await jobs.get(job_id);

@@ -323,6 +323,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: signal }) => {
       ending.abort();
       queue.stop();
+      worker.park(true);
       await recovered;
       await finish({ worker, agentMode, log }, drainSeconds, [hurry, mustEnd.signal]);
       closing.abort();

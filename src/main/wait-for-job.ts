@@ -16,10 +16,10 @@ export const waitForJob = async (
   const enough = AbortSignal.any([signal, AbortSignal.timeout(timeout * 1000)]);
   for (;;) {
     const record = await jobs.get(job_id);
-    if (isFinal(record.status) || enough.aborted) return record;
+    if (isFinal(record.status) || record.waiting !== null || enough.aborted) return record;
     progress?.(progressOf(record));
     const later = await jobs.untilFinal(job_id, AbortSignal.any([enough, AbortSignal.timeout(heartbeat)]));
-    if (isFinal(later.status)) return later;
+    if (isFinal(later.status) || later.waiting !== null) return later;
   }
 };
 

@@ -30,6 +30,8 @@ const Definition = z.strictObject({
   auto_pr: flag,
   retry_lost: flag,
   read_only: flag,
+  questions: z.enum(["ask", "never", "fail"], "must be ask, never or fail").nullish(),
+  plan: flag,
   budget_day_usd: z.number("must be a number").nonnegative("must not be negative").nullish(),
   match: z.strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: patterns }).nullish(),
   claude: ClaudeBlock.nullish(),

@@ -41,6 +41,10 @@ export type ResolvedProfile = Profile & {
   retryLost: boolean;
   /** A read-only profile: changes in the worktree are discarded at the end, and reported. */
   readOnly: boolean;
+  /** What becomes of the agent's questions: a person is asked, it has to decide alone, or the job fails. */
+  questions: "ask" | "never" | "fail";
+  /** Whether a person has to approve the agent's plan before it works. */
+  plan: boolean;
   /** Whether a submission may name hosts that its agent may reach. */
   allowHost: boolean;
 };
@@ -49,6 +53,7 @@ export type ResolvedProfile = Profile & {
 export type Limits = Pick<JobOptions, "timeout_seconds" | "max_budget_usd" | "max_turns">;
 
 type PinnedProfile = ResolvedProfile & {
+  limits: Limits;
   /**
    * Writes the job's own config directory and returns how to start the CLI.
    * @throws ProfileError when the profile's files or the MCP file cannot be used

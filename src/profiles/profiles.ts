@@ -68,6 +68,7 @@ export const createProfiles = ({
       const { profile, plan, chain } = entry.usable;
       return {
         ...profile,
+        limits: limitsOf(plan, agentCliTimeout),
         materialise: async ({
           jobId,
           worktreePath,
@@ -240,6 +241,9 @@ const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
       budget_day_usd: definition.budget_day_usd ?? null,
       source: sourceOf(layer),
       error: null,
+      // One that may only read can answer as it understands the task.
+      questions: definition.questions ?? (readOnly ? "never" : "ask"),
+      plan: definition.plan ?? false,
       retryLost: definition.retry_lost ?? false,
       readOnly,
       allowHost: definition.allow_host ?? false,

@@ -60,7 +60,7 @@ const lastParagraph = (text: string): string =>
     .at(-1) ?? "";
 
 /** What the job says of a question that nobody has answered. */
-export const unanswered = (id: string, question: string | null): JobPatch => ({
+export const endedAsking = (id: string, question: string | null): JobPatch => ({
   failure_reason: "needs_input",
   retryable: true,
   error: `The agent ended with a question: ${question}\nWhat to do: svc continue ${id.slice(0, 8)} "your answer".`,

@@ -7,6 +7,7 @@ import { type Interruption, type Run, createRun } from "../jobs/run.ts";
 import { newRecord } from "../jobs/new-record.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
+import { createNotifier } from "../lib/notifier.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { makeRepos, makeRemote } from "../repos/repos.fixture.ts";
 import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
@@ -21,6 +22,7 @@ export const claimJob = async (
   task: string,
   patch: Partial<JobRecord> = {},
   settings: Partial<ClaudeSettings> = {},
+  mustPark = false,
 ) => {
   const directory = await temporaryDirectory();
   const log = createLog("silent", (text) => text);
@@ -53,6 +55,7 @@ export const claimJob = async (
     orphanGrace: 1,
     salvageTimeout: 60,
     sandboxWarning: null,
+    settings: { questionTtl: 60 },
   });
   const queued = newRecord({
     id: randomUUID(),
@@ -76,7 +79,20 @@ export const claimJob = async (
   };
   await store.create(record);
   const stop = new AbortController();
-  const run = createRun({ store, events, now, redact, log }, record, stop.signal);
+  const run = createRun(
+    {
+      store,
+      events,
+      jobEnds: createNotifier(),
+      mustPark: async () => mustPark,
+      settings: { questionLive: 60 },
+      now,
+      redact,
+      log,
+    },
+    record,
+    stop.signal,
+  );
   return {
     record,
     run,

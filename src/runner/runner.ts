@@ -13,7 +13,9 @@ import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
 import { commitWork, deliver, reportDiscarded } from "./deliver.ts";
-import { judge, summaryOf, unanswered } from "./outcome.ts";
+import { unanswered } from "../jobs/answer.ts";
+import { endedAsking, judge, summaryOf } from "./outcome.ts";
+import { afterAsking, type Asking, leftOf, withLostQuestion } from "./asking.ts";
 import { LostOwnership, runJobAgent, spentBy, UnknownSession } from "./turn.ts";
 
 type Dependencies = {
@@ -33,6 +35,7 @@ type Dependencies = {
   salvageTimeout: number;
   /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
   sandboxWarning: string | null;
+  settings: { questionTtl: number };
 };
 
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
@@ -58,26 +61,53 @@ export const createRunner = (deps: Dependencies) => {
 
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
     if (deps.sandboxWarning !== null) run.warn(deps.sandboxWarning);
+    if (record.asked?.answer?.kind === "refuse") return refusedPlan;
     const profile = await profiles.pin(record.profile);
-    const own = await checkout(record, run, repos);
+    const place = await prepare(record, run, profile, progress);
+    const agent = await runAgent(record, run, profile, place);
+    progress.agent = agent;
+    const next = afterAsking({ ...agent, questions: profile.questions, stopped: run.signal });
+    if (next === "park") return await parked(record, run, progress, agent);
+    if (next === "refuse") return await endWith(record, run, progress, refusedPlan);
+    if (next === "fail") return await endWith(record, run, progress, unansweredRun(record, agent.asking));
+    run.signal.throwIfAborted();
+    if (!agent.ok) return await endWith(record, run, progress, failedRun(agent));
+    // A push cannot be undone: a job that another instance owns by now must not be delivered here.
+    if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
+    run.note(agentFacts(record, agent));
+    return await conclude(record, run, profile, { place, agent, progress });
+  };
+
+  /** The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. */
+  const prepare = async (
+    record: JobRecord,
+    run: Run,
+    profile: Pinned,
+    progress: Progress,
+  ): Promise<Place> => {
+    const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, repos));
     const worktree = profile.readOnly && isOlder(record) ? await copyOf(record, own, run.signal) : own;
     progress.worktree = worktree;
-    const firstHead = await firstHeadOf(record, own, run);
     progress.isThrowaway = profile.readOnly;
+    const firstHead = await firstHeadOf(record, own, run);
     // What the remote refuses anyway need not be paid for first.
     if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
       await repos.tryPush(worktree, run.signal);
+    return { own, worktree, firstHead };
+  };
+
+  const runAgent = async (record: JobRecord, run: Run, profile: Pinned, { own, worktree }: Place) => {
     const launch = await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
-      options: record.options,
+      options: { ...record.options, ...leftOf(record, profile.limits) },
       allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
-    const agent = await runJobAgent({
+    const turn = {
       record,
       run,
       worktree: own,
@@ -89,26 +119,36 @@ export const createRunner = (deps: Dependencies) => {
       profiles,
       newId: deps.newId,
       log,
-    });
-    progress.agent = agent;
-    run.signal.throwIfAborted();
-    if (!agent.ok) return await endWith(record, run, progress, failedRun(agent));
-    // A push cannot be undone: a job that another instance owns by now must not be delivered here.
-    if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
-    run.note(agentFacts(record, agent));
-    const place = { record, run, worktree, repos, redact: deps.redact };
-    const work = profile.readOnly ? await reportDiscarded(place) : await commitWork(place);
+      questions: profile.questions,
+      plan: record.options.plan ?? profile.plan,
+      questionTtl: deps.settings.questionTtl,
+    };
+    const agent = await runJobAgent(turn);
+    const hasLost = record.asked?.deferred === true && !agent.ok && !agent.prompted && agent.reason !== null;
+    return hasLost ? await runJobAgent({ ...turn, record: withLostQuestion(record) }) : agent;
+  };
+
+  /** Commits, judges and delivers the work of an agent that finished well. */
+  const conclude = async (
+    record: JobRecord,
+    run: Run,
+    profile: Pinned,
+    { place, agent, progress }: { place: Place; agent: TurnOutcome; progress: Progress },
+  ): Promise<Outcome> => {
+    const { worktree, firstHead } = place;
+    const given = { record, run, worktree, repos, redact: deps.redact };
+    const work = profile.readOnly ? await reportDiscarded(given) : await commitWork(given);
     const changed = work !== null && work.tip !== firstHead;
     const { outcome, question } = judge({ ...agent, changed, readOnly: profile.readOnly });
     const ended = { outcome, summary: summaryOf(agent) };
     if (outcome === "question")
       return await endWith(record, run, progress, {
         kind: "failed",
-        patch: { ...ended, ...unanswered(record.id, question) },
+        patch: { ...ended, ...endedAsking(record.id, question) },
       });
     if (question !== null) run.warn(`The agent asks: ${question}`);
     const delivered =
-      work === null ? { branch: null } : await deliver({ ...place, work, profile, agent, ended });
+      work === null ? { branch: null } : await deliver({ ...given, work, profile, agent, ended });
     return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...ended, ...delivered } };
   };
 
@@ -119,6 +159,17 @@ export const createRunner = (deps: Dependencies) => {
     const first = record.first_head ?? head;
     run.note({ first_head: first });
     return first;
+  };
+
+  /** Its work is saved now: a cancelled or unanswered job has no run that does it. */
+  const parked = async (
+    record: JobRecord,
+    run: Run,
+    progress: Progress,
+    agent: TurnOutcome,
+  ): Promise<Outcome> => {
+    const saved = progress.isThrowaway ? {} : await saveWork(record, progress, run.warn);
+    return { kind: "parked", deferred: agent.deferred, patch: { ...agentFacts(record, agent), ...saved } };
   };
 
   const filesOf = async ({ id, options }: JobRecord): Promise<TaskFile[]> => {
@@ -197,7 +248,7 @@ export const createRunner = (deps: Dependencies) => {
     // It ended well: retention handles its worktree like that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
     const again = mayRunAgain(record);
-    if (record.status === "running" && again) return { requeue: true, patch: {} };
+    if (record.status === "running" && (again || record.asked !== null)) return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
     const isThrowaway = record.read_only === true;
     const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
@@ -213,6 +264,11 @@ export const createRunner = (deps: Dependencies) => {
     },
   };
 };
+
+type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
+
+/** `firstHead`: the commit that was checked out when the job's first agent started. */
+type Place = { own: Worktree; worktree: Worktree; firstHead: string | null };
 
 type Progress = {
   worktree: Worktree | null;
@@ -230,10 +286,22 @@ const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== nul
 const agentFacts = (record: JobRecord, agent: TurnOutcome): JobPatch => ({
   exit_code: agent.exitCode,
   output: agent.text === "" ? null : agent.text,
-  num_turns: agent.numTurns,
+  num_turns: agent.numTurns === null ? record.num_turns : (record.num_turns ?? 0) + agent.numTurns,
   ...spentBy(record, agent),
   ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
   ...(agent.model === null ? {} : { model: agent.model }),
+});
+
+/** The plan is not wanted: nothing is done. */
+const refusedPlan: Outcome = { kind: "succeeded", patch: { outcome: "plan" } };
+
+/** That in which the job was parked; null: there is none, or the job was not. */
+const parkedWorktree = async (record: JobRecord, repos: Repos): Promise<Worktree | null> =>
+  record.resumed_at === null ? null : await repos.findWorktree(record.worktree_id ?? record.id);
+
+const unansweredRun = (record: JobRecord, { waiting }: Asking): Outcome => ({
+  kind: "failed",
+  patch: waiting === null ? {} : unanswered(record.id, waiting),
 });
 
 const failedRun = (agent: TurnOutcome): Outcome => ({

@@ -1,5 +1,13 @@
 import { join } from "node:path";
-import type { Agent, AgentLaunch, AgentProcess, Spent, TurnEvent, TurnOutcome } from "../agents/agent.ts";
+import type {
+  Agent,
+  AgentLaunch,
+  AgentProcess,
+  Spent,
+  TurnEvent,
+  TurnOutcome,
+  TurnPart,
+} from "../agents/agent.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import { addUsage, hasTokens, type Denied } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
@@ -11,6 +19,7 @@ import { taskFilesDirectory } from "../profiles/materialise.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import { answerAsk, answerText, noteTaken, type Asking } from "./asking.ts";
 import type { JobPatch } from "../store/job-store.ts";
 
 type JobTurn = {
@@ -28,9 +37,14 @@ type JobTurn = {
   profiles: Profiles;
   newId: () => string;
   log: Log;
+  questions: "ask" | "never" | "fail";
+  /** Whether its plan has to be approved. */
+  plan: boolean;
+  /** Longest time that a question waits for its answer, seconds. */
+  questionTtl: number;
 };
 
-type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox">;
+type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox"> & { asking: Asking };
 
 /** Thrown before the prompt when the run no longer owns the job: the agent is ended before it has done anything. */
 export class LostOwnership extends Error {
@@ -41,7 +55,8 @@ export class LostOwnership extends Error {
 const maxTextBytes = 51_200;
 
 /** Starts the agent in the worktree, gives it the task as its only turn, and publishes its events. */
-export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
+export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking: Asking }> => {
+  const asking: Asking = { waiting: null, answer: null };
   const { record, run, launch } = job;
   const session = await chooseSession(record, job.profiles, job.newId);
   run.signal.throwIfAborted();
@@ -53,30 +68,41 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome> => {
     launch,
     session,
     reports: true,
+    asks: { question: job.questions !== "never", plan: job.plan && !job.record.plan_approved },
     traceparent: traceparentOf(record.id, record.attempt),
   });
   if (!started.ok) {
     run.event({ type: "exited", exit_code: null, signal: null });
-    return started.outcome;
+    return { ...started.outcome, asking };
   }
   const broken = new AbortController();
   const turn = started.process.turn({
-    content: [{ type: "text", text: promptOf(job, session.resumeFrom !== null) }],
+    content: contentOf(job, session.resumeFrom !== null),
+    onAsk: (ask) => void answerAsk(job, ask, asking).catch((error: unknown) => broken.abort(error)),
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
     isLast: true,
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
-  const outcome = await publishTurn({ ...job, sandbox: started.process.sandbox }, turn, session.id, broken);
+  const given = { ...job, sandbox: started.process.sandbox, asking };
+  const outcome = await publishTurn(given, turn, session.id, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
   if (outcome.sessionId !== null && outcome.sessionId !== session.id)
     await job.profiles.noteSession(outcome.sessionId, record);
   const text = cutFront(outcome.text, maxTextBytes);
   return broken.signal.aborted
-    ? { ...outcome, text, ...brokenBy(broken.signal.reason) }
-    : { ...outcome, text };
+    ? { ...outcome, text, asking, ...brokenBy(broken.signal.reason) }
+    : { ...outcome, text, asking };
+};
+
+/** Nothing for a session whose CLI asks again by itself; it has lost the question otherwise. */
+const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
+  const { asked } = job.record;
+  if (asked === null || asked.answer === null || !isResumed)
+    return [{ type: "text", text: promptOf(job, isResumed) }];
+  return asked.deferred ? [] : [{ type: "text", text: answerText(asked.answer) }];
 };
 
 /** Records and publishes what a turn yields. What cannot be published ends the turn, by `broken`. */
@@ -87,7 +113,7 @@ const publishTurn = async (
   broken: AbortController,
 ): Promise<TurnOutcome> => {
   const { record, run, log } = job;
-  const publish = createPublisher(run, job.sandbox);
+  const publish = createPublisher(run, job);
   for await (const event of turn) {
     if (event.type === "ended") return event.outcome;
     if (event.type === "ready") await recordStart(job, sessionId, event.identity);
@@ -118,7 +144,7 @@ const recordStart = async (job: StartedTurn, sessionId: string, identity: Proces
     worktree_path: job.directory,
     branch: worktree.branch,
     read_only: job.readOnly,
-    sandbox: { ...job.sandbox, denied: [] },
+    sandbox: { ...job.sandbox, denied: record.sandbox?.denied ?? [] },
     ...(launch.model === null ? {} : { model: launch.model }),
   });
   if (!isOwner) throw new LostOwnership("another run owns the job");
@@ -143,9 +169,12 @@ const unknownCost = (model: string | null): string =>
   `What this run cost is not known: it ended without a result, and there is no price for the model ${model ?? "(unknown)"}; set max_budget_usd in its profile`;
 
 /** Publishes a run's events, and the stages that they imply. */
-const createPublisher = (run: Run, sandbox: AgentProcess["sandbox"]): ((event: AgentEvent) => void) => {
+const createPublisher = (
+  run: Run,
+  { sandbox, asking }: Pick<StartedTurn, "sandbox" | "asking">,
+): ((event: AgentEvent) => void) => {
   let spoke = false;
-  let result: Extract<AgentEvent, { type: "result" }> | null = null;
+  let result: ResultEvent | null = null;
   const warned = new Set<string>();
   const denied = new Map<string, Denied>();
   return (event) => {
@@ -158,9 +187,8 @@ const createPublisher = (run: Run, sandbox: AgentProcess["sandbox"]): ((event: A
       denied.set(`${event.kind} ${event.name}`, deniedOf(event));
       run.note({ sandbox: { ...sandbox, denied: [...denied.values()] } });
     }
-    // The last one decides. A refused request also has the subtype `success`.
-    if (event.type === "exited" && result !== null)
-      run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
+    noteTaken(run, asking, event);
+    if (event.type === "exited") noteResult(run, asking, result);
     // What concerns one block of text stays beside it.
     const isOfRun = event.type === "warning" && event.dropped_block === undefined;
     if (!isOfRun || warned.has(event.message) || warned.size >= mostWarnings) return run.event(event);
@@ -168,6 +196,14 @@ const createPublisher = (run: Run, sandbox: AgentProcess["sandbox"]): ((event: A
     run.warn(event.message);
   };
 };
+
+/** The last one decides. A refused request also has the subtype `success`; that of a turn that was put off is none. */
+const noteResult = (run: Run, { waiting, answer }: Asking, result: ResultEvent | null): void => {
+  if (result === null || (waiting !== null && answer === null)) return;
+  run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
+};
+
+type ResultEvent = Extract<AgentEvent, { type: "result" }>;
 
 const deniedOf = ({ kind, name, count, allow }: Denied): Denied => ({ kind, name, count, allow });
 
@@ -196,7 +232,11 @@ export class UnknownSession extends Error {
   }
 }
 
-const promptOf = ({ record, launch, worktree }: JobTurn, resumed: boolean): string => {
+/** For an agent that can ask nobody. */
+const alone =
+  "Nobody can answer questions while you work: decide yourself, and say in your summary what you decided.";
+
+const promptOf = ({ record, launch, worktree, questions }: JobTurn, resumed: boolean): string => {
   const directory = taskFilesDirectory(launch.configDir);
   const paths = record.options.files.map((name) => `- ${join(directory, name)}`);
   return [
@@ -205,6 +245,7 @@ const promptOf = ({ record, launch, worktree }: JobTurn, resumed: boolean): stri
       ? ["Your work on this task was interrupted. Look at what is done already and bring it to its end."]
       : []),
     record.task,
+    ...(questions === "never" ? [alone] : []),
     ...(paths.length === 0 ? [] : [`Files that belong to this task:\n${paths.join("\n")}`]),
   ].join("\n\n");
 };

@@ -1,4 +1,5 @@
-import { isFinal, jobStatuses, type Job } from "../contract/job.ts";
+import { isFinal, jobStatuses, type Job, type Waiting } from "../contract/job.ts";
+import type { Answer } from "../contract/answer.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
 /**
@@ -35,6 +36,17 @@ export type JobRecord = Job & {
   base_sha: string | null;
   /** The commit that was checked out when its first agent started; null: none was, or it has not started. */
   first_head: string | null;
+  /**
+   * What its agent asks, and the answer; kept until the agent goes on with it. `deferred`: its CLI asks again when the session
+   * is resumed; otherwise the question may be lost there, and the answer is sent as text. Null: there is nothing.
+   */
+  asked: { waiting: Waiting; answer: Answer | null; deferred: boolean } | null;
+  /** Whether a person has approved its plan. */
+  plan_approved: boolean;
+  /** When the present process was started for a job that had been parked; null: it has not been. */
+  resumed_at: string | null;
+  /** How long processes worked on it before the present one, ms. */
+  worked_ms: number;
   /** Whether what it cost is booked in the telemetry database; null until it has ended. */
   booked: boolean | null;
   /** When the job's worktree was removed or found missing; null while it exists. */
@@ -58,12 +70,23 @@ export const toJob = (record: JobRecord): Job => {
     unsettled: _u,
     base_sha: _s,
     first_head: _h,
+    asked: _a,
+    worked_ms: _m,
+    resumed_at: _d,
+    plan_approved: _v,
     booked: _k,
     worktree_removed_at: _w,
     ...job
   } = record;
   return { ...job, base_ref: job.base_ref || presumedBase };
 };
+
+/** Whether it waits without a process: nothing of it runs until it has an answer. */
+export const isParked = ({ status, unsettled, asked }: JobRecord): boolean =>
+  status === "running" && !unsettled && asked !== null;
+
+/** Whether a parked job has what it waited for. */
+export const isAnswered = (record: JobRecord): boolean => isParked(record) && record.asked?.answer !== null;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

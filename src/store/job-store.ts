@@ -1,6 +1,6 @@
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
 import { all, byAge, listJobs, ofSession, ofStatus } from "./job-list.ts";
-import { isJobId, parseRecord, type JobRecord } from "./job-record.ts";
+import { isJobId, isParked, parseRecord, type JobRecord } from "./job-record.ts";
 import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "./records.ts";
 
 /**
@@ -106,6 +106,9 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     /** Ids of the queued jobs that resume this agent session, oldest first. */
     queuedInSession: (sessionId: string): Promise<string[]> => idsIn(ofSession(sessionId, "queued"), {}),
 
+    /** Ids of the running jobs, also parked ones, of this agent session. */
+    runningInSession: (sessionId: string): Promise<string[]> => idsIn(ofSession(sessionId, "running"), {}),
+
     /** Jobs that have used this worktree, or wait for it, oldest first. */
     usesOfWorktree: async (worktreeId: string): Promise<WorktreeUse[]> => {
       if (!isJobId(worktreeId)) return [];
@@ -118,7 +121,8 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
         return use === null ? [] : { ...position, status: use[0], unsettled: use[1], ended: use[2] };
       });
       if (maker !== null) {
-        const { id, status, unsettled, ended_at, created_at } = maker;
+        const { id, status, ended_at, created_at } = maker;
+        const unsettled = maker.unsettled || isParked(maker);
         const ended = ended_at === null ? null : Date.parse(ended_at);
         uses.push({ id, at: Date.parse(created_at), status, unsettled, ended });
       }
@@ -128,10 +132,12 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     /**
      * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
      * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
-     * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`.
+     * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`; `answered`:
+     * parked ones that have their answer since then; `unanswered`: those whose time for it is over.
      */
     due: (what: Due, until: number, skip = 0): Promise<string[]> => {
-      const indexes = { expired: expiring, removable, unbooked, worktrees: endedWorktrees(podName ?? "") };
+      const worktrees = endedWorktrees(podName ?? "");
+      const indexes = { expired: expiring, removable, unbooked, worktrees, answered, unanswered };
       return idsIn(indexes[what], { until, skip, limit: maxBatch });
     },
 
@@ -160,15 +166,17 @@ export type UnsettledRun = { id: string; podName: string; epoch: string; keptUnt
 /** `lost`: jobs that failed with their instance; `recovered`: jobs that were queued again after its loss. */
 type Tally = { lost: number; recovered: number };
 
-/** `unsettled`: the run has not been cleaned up, though the job may have ended. `ended` in ms since the epoch. */
+/** `unsettled`: the run has not been cleaned up, though the job may have ended, or the job is parked. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
-export type Due = "expired" | "worktrees" | "removable" | "unbooked";
+export type Due = "expired" | "worktrees" | "removable" | "unbooked" | "answered" | "unanswered";
 
-type UpdateGuard = { status: readonly JobStatus[]; attempt?: number };
+/** `epoch`: of the start that runs it. */
+type UpdateGuard = { status: readonly JobStatus[]; attempt?: number; epoch?: string | null };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotency">>;
 
 const [expiring, removable, unbooked] = ["expiring", "removable", "unbooked"];
+const [answered, unanswered] = ["answered", "unanswered"];
 const [unsettledRuns, ids] = ["unsettled", "ids"];
 const worktreeUses = (worktree: string): string => `worktree:${worktree}`;
 const endedWorktrees = (pod: string): string => `worktrees:${pod}`;
@@ -211,16 +219,25 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? at) + lifetime }),
     when(isUnbooked(record), { index: unbooked, at: ended ?? at }),
     when(unsettled, { index: unsettledRuns, at, value: runOf(record) }),
+    parkedEntry(record),
     when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
     // The job that made the worktree is found by its id.
     when(worktree_id !== null && worktree_id !== id, {
       index: worktreeUses(worktree_id ?? ""),
       at,
-      value: JSON.stringify([status, unsettled, ended]),
+      value: JSON.stringify([status, unsettled || isParked(record), ended]),
     }),
     when(session_id !== null, { index: ofSession(session_id ?? ""), at }),
     when(session_id !== null, { index: ofSession(session_id ?? "", status), at }),
   ].flat();
+};
+
+const parkedEntry = (record: JobRecord): IndexEntry | [] => {
+  const { asked, created_at } = record;
+  if (asked === null || !isParked(record)) return [];
+  return asked.answer === null
+    ? { index: unanswered, at: Date.parse(asked.waiting.until) }
+    : { index: answered, at: Date.parse(created_at) };
 };
 
 /** A run that has not been cleaned up: see `UnsettledRun`. */
@@ -236,7 +253,9 @@ const isUnbooked = ({ booked, status, unsettled }: JobRecord): boolean =>
 const when = (condition: boolean, entry: IndexEntry): IndexEntry | [] => (condition ? entry : []);
 
 const matches = (guard: UpdateGuard, record: JobRecord): boolean =>
-  guard.status.includes(record.status) && (guard.attempt ?? record.attempt) === record.attempt;
+  guard.status.includes(record.status) &&
+  (guard.attempt ?? record.attempt) === record.attempt &&
+  (guard.epoch === undefined || guard.epoch === record.instance_epoch);
 
 /** The value of an index entry; null: somebody else has written it. */
 const parsed = <Value extends unknown[]>(text: string): Value | null => {

@@ -61,6 +61,13 @@ export const agentVariables = {
   agentCliIdleTimeout: variable("SERVICE_AGENT_CLI_IDLE_TIMEOUT", seconds, "1200", {
     meaning: "Longest silence of the agent in seconds; 0: no limit",
   }),
+  questionLive: variable("SERVICE_QUESTION_LIVE", seconds, "120", {
+    meaning:
+      "Seconds that an agent's process is kept while its question has no answer; then the job is parked without one",
+  }),
+  questionTtl: variable("SERVICE_QUESTION_TTL", integer(1, 2_592_000), "86400", {
+    meaning: "Seconds until a job fails whose agent's question nobody has answered",
+  }),
   agentCliResultGrace: variable("SERVICE_AGENT_CLI_RESULT_GRACE", seconds, "30", {
     meaning: "Seconds the agent has to exit after its result",
   }),

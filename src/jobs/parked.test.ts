@@ -1,0 +1,190 @@
+import { describe, expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { AnswerInput } from "../contract/answer.ts";
+import type { Waiting } from "../contract/job.ts";
+import { startEngine } from "./engine.fixture.ts";
+import type { Execute } from "./run.ts";
+
+const question = { question: "Which database?", header: "Database", options: [], multi_select: false };
+
+const waitingFor = (seconds = 60): Waiting => ({
+  kind: "question",
+  id: "toolu_1",
+  questions: [question],
+  plan: null,
+  asked_at: new Date().toISOString(),
+  until: new Date(Date.now() + seconds * 1000).toISOString(),
+});
+
+/** Asks, unless it has the answer already, as the runner does; notes what it got. */
+const asking =
+  (got: string[], seconds?: number): Execute =>
+  async (record, run) => {
+    const known = record.asked?.answer ?? null;
+    const answer = known ?? (await run.ask(waitingFor(seconds)));
+    if (answer === null) return { kind: "parked", deferred: true, patch: { num_turns: 1 } };
+    got.push(`${known === null ? "held" : "parked"}: ${JSON.stringify(answer)}`);
+    return { kind: "succeeded", patch: {} };
+  };
+
+const answerOf = (job_id: string, over: Partial<AnswerInput> = {}): AnswerInput =>
+  AnswerInput.parse({ job_id, text: "SQLite", ...over });
+
+const sqlite = JSON.stringify({ kind: "answers", answers: { "Which database?": "SQLite" } });
+
+type Engine = Awaited<ReturnType<typeof startEngine>>;
+
+const untilAsked = ({ store }: Engine, id: string) =>
+  until(async () => (await store.get(id))?.waiting, { what: "the question" });
+
+const untilParked = ({ store }: Engine, id: string) =>
+  until(async () => {
+    const record = await store.get(id);
+    return record?.unsettled === false && record.asked !== null ? record : null;
+  });
+
+const untilEnded = ({ store }: Engine, id: string) =>
+  until(async () => {
+    const record = await store.get(id);
+    return record?.ended_at === null ? null : record;
+  });
+
+describe("a job whose agent asks a person", () => {
+  test("gets the answer while its process is held, and waits for nothing any more", async () => {
+    const got: string[] = [];
+    const engine = await startEngine({ execute: asking(got) });
+    engine.work();
+    const { id } = await engine.submit();
+    expect(await untilAsked(engine, id)).toMatchObject({ id: "toolu_1" });
+    expect(await engine.jobs.answer(answerOf(id))).toMatchObject({ status: "running", waiting: null });
+    expect(await untilEnded(engine, id)).toMatchObject({ status: "succeeded", waiting: null, asked: null });
+    expect(got).toEqual([`held: ${sqlite}`]);
+  });
+
+  test("is parked after its time: no process, no slot; with the answer it goes on in the same attempt", async () => {
+    const got: string[] = [];
+    const engine = await startEngine({ execute: asking(got), concurrency: 1, questionLive: 0 });
+    engine.work();
+    const { id } = await engine.submit();
+    const parked = await untilParked(engine, id);
+    expect(parked).toMatchObject({ status: "running", pid: null, process: null, attempt: 1, num_turns: 1 });
+    expect(parked.waiting).toMatchObject({ id: "toolu_1" });
+    await until(() => engine.worker.runningCount() === 0);
+    await engine.jobs.answer(answerOf(id));
+    const ended = await untilEnded(engine, id);
+    expect(ended).toMatchObject({ status: "succeeded", attempt: 1, started_at: parked.started_at });
+    expect(ended.stages.map(({ stage }) => stage)).toEqual(["queued", "claimed", "ended"]);
+    expect(got).toEqual([`parked: ${sqlite}`]);
+  });
+
+  test("is parked at once when another job waits for its slot", async () => {
+    const got: string[] = [];
+    const engine = await startEngine({ execute: asking(got), concurrency: 1 });
+    engine.work();
+    const first = await engine.submit();
+    await untilAsked(engine, first.id);
+    const second = await engine.submit();
+    await untilParked(engine, first.id);
+    await untilAsked(engine, second.id);
+  });
+
+  test("is parked by a stop, and goes on after the next start when it is answered", async () => {
+    const got: string[] = [];
+    const first = await startEngine({ execute: asking(got) });
+    first.work();
+    const { id } = await first.submit();
+    await untilAsked(first, id);
+    await first.worker.stop();
+    expect(await untilParked(first, id)).toMatchObject({ waiting: { id: "toolu_1" } });
+    const second = await startEngine({ execute: asking(got), directory: first.directory });
+    second.work();
+    await second.recover();
+    await second.jobs.answer(answerOf(id));
+    expect(await untilEnded(second, id)).toMatchObject({ status: "succeeded" });
+  });
+
+  test.each([
+    ["has no answer yet", null],
+    ["has its answer, and the agent perhaps", { kind: "answers", answers: {} } as const],
+  ])(
+    "and %s when its instance dies is parked with the same id; nobody is asked anew",
+    async (_what, answer) => {
+      const got: string[] = [];
+      const first = await startEngine({ execute: () => new Promise(() => undefined) });
+      first.work();
+      const { id } = await first.submit();
+      await until(async () => (await first.store.get(id))?.status === "running");
+      const waiting = waitingFor();
+      await first.store.update(
+        id,
+        { status: ["running"] },
+        { waiting: answer === null ? waiting : null, asked: { waiting, answer, deferred: false } },
+      );
+      const cleaned: string[] = [];
+      const second = await startEngine({
+        execute: asking(got),
+        directory: first.directory,
+        settleLost: async (record) => {
+          cleaned.push(record.id);
+          return { requeue: true, patch: {} };
+        },
+      });
+      second.work();
+      await second.recover();
+      expect(cleaned).toEqual([id]);
+      if (answer === null) {
+        await until(async () => (await untilParked(second, id)).waiting?.id === "toolu_1");
+        await second.jobs.answer(answerOf(id));
+      }
+      expect(await untilEnded(second, id)).toMatchObject({ status: "succeeded", attempt: 1 });
+      expect(got).toHaveLength(1);
+    },
+  );
+
+  test("fails with needs_input when nobody answers in time", async () => {
+    const engine = await startEngine({ execute: asking([], -1), questionLive: 0 });
+    engine.work();
+    const { id } = await engine.submit();
+    await untilParked(engine, id);
+    await engine.round();
+    expect(await engine.store.get(id)).toMatchObject({
+      status: "failed",
+      failure_reason: "needs_input",
+      outcome: "question",
+      retryable: true,
+      waiting: null,
+      error: expect.stringContaining("Which database?") as string,
+    });
+    expect(engine.ended.map((record) => record.id)).toEqual([id]);
+  });
+
+  test("can be cancelled while it is parked", async () => {
+    const engine = await startEngine({ execute: asking([]), questionLive: 0 });
+    engine.work();
+    const { id } = await engine.submit();
+    await untilParked(engine, id);
+    expect(await engine.jobs.cancel(id)).toMatchObject({
+      status: "cancelled",
+      waiting: null,
+      unsettled: false,
+    });
+    await expect(engine.jobs.answer(answerOf(id))).rejects.toMatchObject({ code: "not_waiting" });
+    expect(engine.ended.map((record) => record.id)).toEqual([id]);
+  });
+
+  test("takes one answer, and only to the question that it asks", async () => {
+    const engine = await startEngine({ execute: asking([]), questionLive: 0 });
+    engine.work();
+    const { id } = await engine.submit();
+    await untilParked(engine, id);
+    const refused = (over: Partial<AnswerInput>) =>
+      engine.jobs.answer(answerOf(id, over)).catch((error: { code: string; message: string }) => error.code);
+    expect(await refused({ id: "toolu_0" })).toBe("question_changed");
+    expect(await refused({ text: "" })).toBe("invalid_request");
+    expect(await refused({ answers: { "Which colour?": "red" } })).toBe("invalid_request");
+    expect(await refused({ approve: true })).toBe("invalid_request");
+    expect((await engine.store.get(id))?.waiting).not.toBeNull();
+    const both = await Promise.all([refused({}), refused({ text: "Postgres" })]);
+    expect(both.filter((code) => code === "not_waiting")).toHaveLength(1);
+  });
+});
