@@ -94,6 +94,12 @@ const commands: Record<keyof Operations, Command | null> = {
       cursor: "--cursor",
     },
   },
+  answer_job: {
+    command: "answer",
+    positional: "job_id",
+    second: "text",
+    options: { approve: "--approve" },
+  },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
   get_diff: { command: "diff", positional: "job_id", options: {} },
   list_profiles: { command: "profiles", options: {} },
@@ -144,6 +150,8 @@ const commands: Record<keyof Operations, Command | null> = {
 type Command = {
   command: string;
   positional?: string;
+  /** What follows it. */
+  second?: string;
   /** The positional one is a comma-separated list, given as that many words; without any the command says so itself. */
   several?: boolean;
   /** The input as words, in place of options. */
@@ -156,11 +164,12 @@ const cli: Door = {
   ask: async (service, { operation, input, idempotencyKey }) => {
     const asked = commands[operation];
     if (asked === null) return null;
-    const { command, positional, several = false, words: wordsOf, options } = asked;
-    const named = Object.entries(input).filter(([name]) => name !== positional && wordsOf === undefined);
+    const { command, positional, second = "", several = false, words: wordsOf, options } = asked;
+    const named = Object.entries(input).filter(
+      ([name]) => name !== positional && name !== second && wordsOf === undefined,
+    );
     if (named.some(([name]) => !(name in options))) return null;
-    const argument = positional === undefined ? "" : String(input[positional] ?? "");
-    const words = several ? argument.split(",").filter((word) => word !== "") : [argument];
+    const words = argumentsOf(asked, input);
     if (several && words.length === 0 && !("max_age_hours" in input)) return null;
     const args = [
       ...command.split(" "),
@@ -176,6 +185,12 @@ const cli: Door = {
     const { stdout } = await svc(args, { env, cwd: service.home });
     return { body: JSON.parse(stdout) as unknown };
   },
+};
+
+const argumentsOf = ({ positional, second = "", several }: Command, input: Question["input"]): string[] => {
+  const argument = positional === undefined ? "" : String(input[positional] ?? "");
+  const words = several === true ? argument.split(",").filter((word) => word !== "") : [argument];
+  return second in input ? [...words, String(input[second])] : words;
 };
 
 const optionOf = (option: string, value: string | number | boolean): string[] => {

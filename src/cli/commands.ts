@@ -75,6 +75,7 @@ Exit codes:
        reached; drain: jobs are left
   2    svc does not understand the command, or the service calls its input
        invalid
+  4    the job waits for an answer: svc answer
   130  interrupted while waiting; the job continues (143: by SIGTERM)
 
 Start:

@@ -5,6 +5,8 @@ export const exitCode = {
   failure: 1,
   /** The request cannot work: an option, an argument, or an input that the service calls invalid. */
   usage: 2,
+  /** The job waits for an answer of a person. */
+  waiting: 4,
   interrupted: 130,
   terminated: 143,
 } as const;

@@ -54,6 +54,30 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .addHelpText(...examples('svc continue latest "Now add a test" --wait'))
     .action(lazily(async () => (await import("./commands/again.ts")).continueJob));
   program
+    .command("answer")
+    .summary("answer what a job's agent asks")
+    .description(
+      "Answer the question or the plan that a job waits with: its agent goes on. On a terminal without an answer, svc shows what is asked, and asks you.",
+    )
+    .argument(...jobId)
+    .argument("[text]", "the answer to the first question, in own words; with --approve: words for the agent")
+    .option("--choice <number>", "option of the first question, from 1; can be repeated for several", numbers)
+    .option("--file <path>", "take the answer from a text file; - reads it from standard input")
+    .option("--approve", "of a plan: go on by it")
+    .option("--plan <path>", "with --approve: go on by the plan in this file, in place of the agent's")
+    .option("--send-back <text>", "of a plan: have it planned anew, with what you say")
+    .option("--refuse", "of a plan: end the job without it")
+    .option(...json)
+    .addHelpText(
+      ...examples(
+        "svc answer latest",
+        'svc answer 6f1c "SQLite, in memory"',
+        "svc answer 6f1c --choice 2",
+        'svc answer 6f1c --send-back "Keep the old endpoint"',
+      ),
+    )
+    .action(lazily(async () => (await import("./commands/answer.ts")).answer));
+  program
     .command("logs")
     .summary("show what a job's agent did so far")
     .description("Show what happened in a job so far, a line each; with --follow until it has ended.")
@@ -65,7 +89,9 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
   program
     .command("wait")
     .summary("wait until jobs have ended")
-    .description("Wait until all these jobs have ended; a line for each. Exit 0 only if all succeeded.")
+    .description(
+      "Wait until all these jobs have ended, or one asks; a line for each. Exit 0 only if all succeeded, 4 if one waits for an answer.",
+    )
     .argument("<job_ids...>", jobId[1])
     .option("--json", "print one job a line")
     .addHelpText(...examples("svc wait 6f1c c5c1 && echo both succeeded"))
@@ -120,6 +146,7 @@ const submitOptions = (command: Command): Command =>
     .option("--timeout <time>", "end the agent after this time: 90s, 30m, 2h", seconds)
     .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
     .option("--max-turns <number>", "end the agent after this many calls of the model", whole(1, 1_000_000))
+    .option("--plan", "let a person approve the agent's plan before it works")
     .option("--allow-host <name>", "host that the agent may reach besides; can be repeated", gathered)
     .option("--file-path <path>", "MCP configuration on the shared file system to add to the job's")
     .option("--json", "print the service's answer as JSON; with --wait only the final one");
@@ -128,6 +155,8 @@ const nameOptions = (command: Command): Command =>
   command
     .option("--branch <name>", "name of the job's branch (default: service/ID)")
     .option("--title <text>", "title of the pull request (default: the task's first line)");
+
+const numbers = (text: string, before: number[] = []): number[] => [...before, whole(1, 100)(text)];
 
 const gathered = (path: string, before: string[] = []): string[] => [...before, path];
 

@@ -10,6 +10,7 @@ import { jobTable } from "../view/job.ts";
 import { createNarration } from "../view/narration.ts";
 import type { Paint } from "../view/paint.ts";
 import { oneLine } from "../view/sanitise.ts";
+import { waitingLine } from "../view/waiting.ts";
 import { followAction, packageActions, remoteActions } from "./actions.ts";
 import type { Action, AgentsContext } from "./agents.ts";
 import { gutter, Menu, type Entry, type Section } from "./menu.ts";
@@ -226,8 +227,10 @@ const RemoteMenu = ({ remote, conversation, leave, keys, ...common }: RemoteProp
     id: job.id,
     words: job.task.slice(0, 2000),
     line: lines[index] ?? "",
-    // So many streams, and no more.
-    detail: look !== null && index < 4 && h(LastLine, { client: look.client, job, paint }),
+    detail: job.waiting
+      ? h(Text, { wrap: "truncate-end" }, paint("magenta", waitingLine(job.waiting)))
+      : // So many streams, and no more.
+        look !== null && index < 4 && h(LastLine, { client: look.client, job, paint }),
     choose: () => leave(followAction(context, remote, job.id)),
   }));
   return h(Menu, {

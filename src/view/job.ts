@@ -3,9 +3,10 @@ import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
 import { aligned, cut, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
-import { paintStatus, type Layout } from "./paint.ts";
+import { paintStatus, stateOf, type Layout } from "./paint.ts";
 import { age, cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
+import { answerCommands, waitingFacts, waitingLine } from "./waiting.ts";
 
 /** One line per job. */
 export const jobTable = (
@@ -17,7 +18,7 @@ export const jobTable = (
     [
       // The service lets no two jobs begin with the same eight digits.
       ["ID", ({ id }) => oneLine(id.slice(0, 8))],
-      ["STATUS", ({ status }) => paintStatus(status, layout.paint)],
+      ["STATUS", (job) => paintStatus(stateOf(job), layout.paint)],
       ["OUTCOME", ({ outcome }) => outcomeText(outcome) ?? "–", { leaves: 3.5 }],
       [
         "REPOSITORY",
@@ -33,11 +34,12 @@ export const jobTable = (
     { empty: "No jobs found", ...layout },
   );
 
-/** The task, and what the agent says it did. */
-const taskAndSummary = ({ task, summary }: Job): string =>
-  summary === null
-    ? oneLine(task.slice(0, 500))
-    : `${cut(oneLine(task.slice(0, 500)), 60)} → ${oneLine(summary.slice(0, 500))}`;
+/** The task, and what the agent asks or says it did. */
+const taskAndSummary = ({ task, summary, waiting }: Job): string => {
+  const said = waiting ? waitingLine(waiting) : summary && oneLine(summary.slice(0, 500));
+  const shown = oneLine(task.slice(0, 500));
+  return said ? `${cut(shown, 60)} → ${said}` : shown;
+};
 
 /** `no change` */
 const outcomeText = (outcome: Job["outcome"]): string | null => outcome?.replaceAll("_", " ") ?? null;
@@ -57,6 +59,7 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
   const facts: Fact[] = [
     ["ID", job.id],
     ...outcomeFacts(job, layout),
+    ...waitingFacts(job, shorten),
     ["Profile", profile(job)],
     ["Task", shorten(sanitise(job.task).trim()), "prose"],
     ["Repository", optional(job.repo_url)],
@@ -120,6 +123,9 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
   const isToRepeat = !isLive && status !== "succeeded" && !(reason === "instance_lost" && session !== null);
   const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
   const commands: [command: string, meaning: string, isUseful: boolean][] = [
+    ...answerCommands(job).map(
+      ([command, meaning]) => [command, meaning, isLive] as [string, string, boolean],
+    ),
     [`svc logs -f ${id}`, "follow it", isLive],
     [`svc diff ${id}`, "see the change", isChanged],
     [`svc open ${id}`, "the pull request", pr !== null],
@@ -153,14 +159,17 @@ const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "p
 
 /** How it ended, and what to do when it failed. */
 const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
-  const { status, failure_reason: reason, error } = job;
+  const { failure_reason: reason, error } = job;
   // Other errors may be the agent's own words.
   const words = reason !== null && aboutInput.has(reason) ? flagWords : String;
   const said = error === null ? null : words(sanitise(error)).trimEnd();
   // Only the second line: what follows may be the agent's own words.
   const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
   return [
-    ["Status", paint("bold", paintStatus(status, paint)) + (reason === null ? "" : ` (${oneLine(reason)})`)],
+    [
+      "Status",
+      paint("bold", paintStatus(stateOf(job), paint)) + (reason === null ? "" : ` (${oneLine(reason)})`),
+    ],
     ["Outcome", outcomeText(job.outcome)],
     ["Summary", job.summary === null ? null : sanitise(job.summary), "prose"],
     ["Error", own === null ? said : before + after, "prose"],

@@ -1,4 +1,4 @@
-import type { JobStatus } from "../contract/job.ts";
+import type { Job, JobStatus } from "../contract/job.ts";
 import type { WorktreeStatus } from "../contract/worktree.ts";
 
 type Style =
@@ -26,6 +26,12 @@ export const unpainted: Paint = (_format, text) => text;
 /** How something is drawn. `columns` undefined: there is no terminal, nothing is cut. */
 export type Layout = { paint: Paint; columns?: number | undefined };
 
+/** The state that people are shown: a job that runs and waits for one of them has a state of its own. */
+export type JobState = JobStatus | "waiting";
+
+export const stateOf = ({ status, waiting }: Pick<Job, "status" | "waiting">): JobState =>
+  status === "running" && waiting ? "waiting" : status;
+
 const formats = {
   queued: "yellow",
   running: "cyan",
@@ -33,11 +39,13 @@ const formats = {
   failed: "red",
   cancelled: "gray",
   expired: "gray",
+  waiting: "magenta",
   preparing: "yellow",
   ready: "green",
   in_use: "cyan",
   removed: "gray",
-} as const satisfies Record<JobStatus | WorktreeStatus, Format>;
+} as const satisfies Record<Status, Format>;
 
-export const paintStatus = (status: JobStatus | WorktreeStatus, paint: Paint): string =>
-  paint(formats[status], status);
+type Status = JobState | WorktreeStatus;
+
+export const paintStatus = (status: Status, paint: Paint): string => paint(formats[status], status);

@@ -14,6 +14,7 @@ type Views = {
 export const views = {
   list_jobs: ({ jobs }, layout) => jobTable(jobs, { ...layout, now: Date.now() }),
   get_job: ({ job }, layout) => jobPage(job, { ...layout, now: Date.now() }),
+  answer_job: ({ job }) => `The answer is stored, and the agent of job ${job.id.slice(0, 8)} gets it`,
   cancel_job: ({ job: { id, status, worktree_path: worktree } }) => {
     if (status !== "cancelled") return `Job ${id} had ended before: ${status}`;
     const short = id.slice(0, 8);

@@ -137,7 +137,9 @@ describe("svc jobs", () => {
     expect(stub.requests.map(({ url }) => url)).toContain("/jobs?limit=5&status=expired&cursor=c");
     expect(stdout.split("\n")).toEqual([
       expect.stringMatching(/^ID +STATUS +OUTCOME +REPOSITORY +PROFILE +AGE +DURATION +COST +TASK$/),
-      expect.stringMatching(/^6f1c1a52 +running +– +acme\/app +code +\d+ d +– +– +Fix the failing date test$/),
+      expect.stringMatching(
+        /^6f1c1a52 +running +– +acme\/app +code +\d+ d +– +– +Fix the failing date test$/,
+      ),
       "2 waiting, the oldest for 7.0 s; 1 running: build-1 1 of 3",
       "1 job failed with a lost instance, 0 queued again after one",
       "",

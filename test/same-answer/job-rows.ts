@@ -1,7 +1,7 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { until } from "../until.ts";
-import { newJob, type Row, type Scene } from "./scene.ts";
+import { newJob, otherJob, type Row, type Scene } from "./scene.ts";
 
 const task = "do it";
 const unknownJob = () => ({ input: { job_id: "../../etc/passwd" } });
@@ -165,6 +165,47 @@ export const jobRows = (scene: () => Scene): Row[] => [
       return { input: { job_id } };
     },
     after: () => scene().findStore(),
+  },
+  {
+    operation: "answer_job",
+    outcome: "success",
+    service: () => scene().asking,
+    anew: true,
+    question: async () => ({ input: { job_id: await scene().asked(), text: "SQLite" } }),
+    varies: otherJob,
+  },
+  {
+    operation: "answer_job",
+    outcome: "invalid_request",
+    service: () => scene().asking,
+    question: async () => ({ input: { job_id: await scene().asked(), approve: true } }),
+  },
+  {
+    operation: "answer_job",
+    outcome: "question_changed",
+    service: () => scene().asking,
+    question: async () => ({ input: { job_id: await scene().asked(), id: "before", text: "SQLite" } }),
+  },
+  {
+    operation: "answer_job",
+    outcome: "not_waiting",
+    question: async () => ({ input: { job_id: await scene().submitted(), text: "SQLite" } }),
+  },
+  {
+    operation: "answer_job",
+    outcome: "job_not_found",
+    question: () => ({ input: { ...unknownJob().input, text: "SQLite" } }),
+  },
+  {
+    operation: "answer_job",
+    outcome: "store_unavailable",
+    service: () => scene().asking,
+    question: async () => {
+      const job_id = await scene().asked();
+      await scene().loseStore("jobs", scene().asking);
+      return { input: { job_id, text: "SQLite" } };
+    },
+    after: () => scene().findStore("jobs", scene().asking),
   },
   {
     operation: "get_diff",

@@ -19,6 +19,8 @@ export type Row = {
   question: () => Promise<Omit<Question, "operation">> | Omit<Question, "operation">;
   /** Default: the one with room in its queue. */
   service?: () => Service;
+  /** What each door is asked is another question of the kind: what was asked once cannot be asked again. */
+  anew?: true;
   /** Undoes the scene. */
   after?: () => Promise<unknown>;
   /** What differs between one answer and the next, whatever the door, is left out of the comparison. */
@@ -27,11 +29,23 @@ export type Row = {
 
 /** Each door makes a job or a worktree of its own. */
 export const newJob = ["id", "created_at", "at"];
+export const otherJob = [
+  ...newJob,
+  "asked_at",
+  "branch",
+  "job_config_dir",
+  "pid",
+  "session_id",
+  "started_at",
+  "until",
+  "worktree_id",
+  "worktree_path",
+];
 export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_hours"];
 
 /** The services that the rows call, each in the state that some answers need. */
 export const openScene = async () => {
-  const [roomy, full, draining, clogged, crowded, poor, { path: remote }] = await Promise.all([
+  const [roomy, full, draining, clogged, crowded, poor, asking, { path: remote }] = await Promise.all([
     busy("hang", agentMode),
     busy("hang", { ...agentMode, SERVICE_MAX_QUEUED_JOBS: "1", AGENT_MODE_MAX_CONCURRENT: "1" }),
     busy("ignore-term", { ...agentMode, SERVICE_AGENT_CLI_KILL_GRACE: "3600" }),
@@ -43,12 +57,13 @@ export const openScene = async () => {
       },
     }),
     startService({ env: { ...agentMode, SERVICE_ALLOW_NO_MODEL_CREDENTIAL: undefined } }),
+    startService({ env: { SERVICE_MAX_PARALLEL_JOBS: "20", SERVICE_QUESTION_LIVE: "3600" } }),
     makeRemote(),
   ]);
   await full.client.run_task({ task: "fills the queue" });
   await full.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
   await roomy.client.agent_completions({ uuid: "endless", message: "scenario: hang", wait: false });
-  const kept = (name: string): string => join(roomy.home, ".service", name);
+  const kept = (name: string, { home } = roomy): string => join(home, ".service", name);
   let stopped: Promise<unknown> | null = null;
 
   return {
@@ -62,6 +77,16 @@ export const openScene = async () => {
     crowded,
     /** It has no model credential. */
     poor,
+    /** Its jobs may ask. */
+    asking,
+    /** A job of it that waits for an answer. */
+    asked: async (): Promise<string> => {
+      const { job } = await asking.client.run_task({ task: 'scenario: ask {"then": "hang"}' });
+      await until(async () => (await asking.client.get_job({ job_id: job.id })).job.waiting !== null, {
+        what: "the agent to ask",
+      });
+      return job.id;
+    },
     /** A repository. */
     remote,
     /** A job that waits. */
@@ -79,14 +104,14 @@ export const openScene = async () => {
         what: "the service to drain",
       });
     },
-    /** Makes it impossible for `roomy` to store anything, whoever runs the tests. */
-    loseStore: async (name = "jobs"): Promise<void> => {
-      await rename(kept(name), kept(`${name}-away`));
-      await writeFile(kept(name), "");
+    /** Makes it impossible for a service to store anything, whoever runs the tests. */
+    loseStore: async (name = "jobs", service = roomy): Promise<void> => {
+      await rename(kept(name, service), kept(`${name}-away`, service));
+      await writeFile(kept(name, service), "");
     },
-    findStore: async (name = "jobs"): Promise<void> => {
-      await rm(kept(name));
-      await rename(kept(`${name}-away`), kept(name));
+    findStore: async (name = "jobs", service = roomy): Promise<void> => {
+      await rm(kept(name, service));
+      await rename(kept(`${name}-away`, service), kept(name, service));
     },
     /** Stopped, not killed: that would leave their agents behind. */
     close: async (): Promise<void> => {
@@ -94,7 +119,10 @@ export const openScene = async () => {
       // This one does not listen to SIGTERM.
       for (const { pid } of left) process.kill(-Number(pid), "SIGKILL");
       stopped ??= draining.stop();
-      await Promise.all([stopped, ...[roomy, full, clogged, crowded, poor].map((service) => service.stop())]);
+      await Promise.all([
+        stopped,
+        ...[roomy, full, clogged, crowded, poor, asking].map((service) => service.stop()),
+      ]);
     },
   };
 };

@@ -5,10 +5,12 @@ import { startService, type Service } from "../service.ts";
 import { startTmux, type Tmux } from "./terminal.ts";
 
 let jobsOnly: Service;
+let asking: Service;
 let agent: Service;
 let tmux: Tmux;
 beforeAll(async () => {
-  [jobsOnly, agent, tmux] = await Promise.all([
+  [jobsOnly, asking, agent, tmux] = await Promise.all([
+    startService(),
     startService(),
     startService({ env: { AGENT_MODE: "true" } }),
     startTmux(),
@@ -39,6 +41,21 @@ test.concurrent("a job is submitted and followed, and goes on when the user leav
   await terminal.shows("cancelled", "Esc back");
   await terminal.press("3");
   await terminal.shows("accepts jobs");
+});
+
+test.concurrent("a job that asks is waiting in the list, and is answered by who follows it", async () => {
+  const terminal = await tmux.open({ env: { SERVICE_REMOTES: asking.url }, columns: 100, rows: 40 });
+  const { job } = await asking.client.run_task({ task: "Choose. scenario: ask" });
+  await terminal.shows("1 instance", "orchestrator");
+  await terminal.press("1");
+  await terminal.shows(`${job.id.slice(0, 8)}  waiting`, "\n      Which database?");
+  await terminal.press("4");
+  await terminal.shows("Which database?", "1  Postgres", "A number, or own words");
+  await terminal.type("1");
+  await terminal.press("Enter");
+  await terminal.shows("succeeded", "Esc back");
+  const { diff } = await asking.client.get_diff({ job_id: job.id });
+  expect(diff).toContain('"Which database?"="Postgres"');
 });
 
 test.concurrent("an agent answers a message, and talks live to who has its package", async () => {

@@ -3,10 +3,10 @@ import { painter } from "../print.ts";
 
 /**
  * Asks for a message on the terminal: a line, or several where one ends in `\` or where they come together, as pasted
- * ones do. Null: the user leaves.
+ * ones do. Null: the user leaves, or the signal aborts.
  * @param history earlier lines, for the arrow keys; gets this one
  */
-export const askMessage = async (history: string[] = []): Promise<string | null> => {
+export const askMessage = async (history: string[] = [], signal?: AbortSignal): Promise<string | null> => {
   const { stdin: input, stdout: output } = process;
   const paint = painter(output);
   using readline = createInterface({ input, output, terminal: true, history, historySize: 1000 });
@@ -33,6 +33,8 @@ export const askMessage = async (history: string[] = []): Promise<string | null>
   });
   readline.on("history", (all) => history.splice(0, Infinity, ...all));
   readline.on("close", () => resolve(null));
+  const leave = (): void => readline.close();
+  signal?.addEventListener("abort", leave);
   readline.on("SIGINT", () => {
     if (readline.line === "" && lines.length === 0) return readline.close();
     lines = [];
@@ -42,7 +44,9 @@ export const askMessage = async (history: string[] = []): Promise<string | null>
     show();
   });
   show();
+  if (signal?.aborted === true) leave();
   const message = await promise;
+  signal?.removeEventListener("abort", leave);
   if (message === null) output.write("\n");
   return message;
 };

@@ -5,11 +5,11 @@ import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { findJob } from "../job-id.ts";
-import { followJob, printEvents, waitForJob } from "../live/follow.ts";
+import { exitOf, followAnswering, printEvents, waitForJob } from "../live/follow.ts";
 import { plainView } from "../live/view.ts";
 import { layoutOf, note, print } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
-import { paintStatus } from "../../view/paint.ts";
+import { paintStatus, stateOf } from "../../view/paint.ts";
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 
@@ -30,27 +30,34 @@ export const logs = async (
   return exitCode.ok;
 };
 
-/** `svc wait`: prints a line for each job when it has ended. */
+/** `svc wait`: prints a line for each job when it has ended; the first that waits for an answer is the end of all. */
 export const wait = async (words: string[], { json = false }: { json?: boolean }): Promise<ExitCode> => {
   const { client } = connect();
   return await interruptible(async (interrupted) => {
-    const failed = new AbortController();
-    const signal = AbortSignal.any([interrupted, failed.signal]);
+    const over = new AbortController();
+    const signal = AbortSignal.any([interrupted, over.signal]);
     const jobs: Job[] = [];
     for (const word of words) jobs.push(await findJob(client, word, signal));
-    const ended = jobs.map(async ({ id: jobId }) => {
-      const last = await followJob({ client, jobId, signal, onEvent: () => undefined, onNote: note });
+    const asking = Promise.withResolvers<ExitCode[]>();
+    const exits = jobs.map(async ({ id: jobId }) => {
+      const last = await followAnswering({ client, jobId, signal, onEvent: () => undefined, onNote: note });
       print(json ? JSON.stringify(last) : endLine(last));
-      return last.status === "succeeded";
+      const exit = exitOf(last);
+      if (exit === exitCode.waiting) asking.resolve([exit]);
+      return exit;
     });
-    const all = Promise.all(ended);
-    all.catch(() => failed.abort());
-    return (await all).every(Boolean) ? exitCode.ok : exitCode.failure;
+    try {
+      return Math.max(...(await Promise.race([Promise.all(exits), asking.promise]))) as ExitCode;
+    } finally {
+      over.abort();
+    }
   });
 };
 
-const endLine = ({ id, status, failure_reason: reason, pr_url }: Job): string => {
-  const how = paintStatus(status, layoutOf(process.stdout).paint) + (reason === null ? "" : ` (${reason})`);
+const endLine = (job: Job): string => {
+  const { id, failure_reason: reason, pr_url } = job;
+  const how =
+    paintStatus(stateOf(job), layoutOf(process.stdout).paint) + (reason === null ? "" : ` (${reason})`);
   return [id, how, ...(pr_url === null ? [] : [oneLine(pr_url)])].join("  ");
 };
 

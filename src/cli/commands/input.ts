@@ -19,7 +19,7 @@ export const repositoryOf = (word: string, gitHost: string): string => {
 };
 
 type Text = {
-  noun: "task" | "message";
+  noun: "task" | "message" | "answer";
   /** Limit of the service, characters. */
   longest: number;
   /** What to do about an empty one. */

@@ -14,6 +14,7 @@ export type JobFlags = {
   title?: string;
   file?: string[];
   allowHost?: string[];
+  plan?: boolean;
 };
 
 /** The flags as `options` of a submission, over those of the job before. */
@@ -28,6 +29,7 @@ export const optionsOf = async (
     max_turns: flags.maxTurns,
     branch: flags.branch,
     title: flags.title,
+    plan: flags.plan,
     files: flags.file && (await readFiles(flags.file)),
   };
   const set = [...Object.entries(kept), ...Object.entries(given)].filter(

@@ -1,19 +1,22 @@
 import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { JobEvent } from "../../contract/event.ts";
-import type { Job } from "../../contract/job.ts";
+import { delay } from "../../client/delay.ts";
+import { isFinal, type Job } from "../../contract/job.ts";
+import { answerHere } from "../answering.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { jobSummary } from "../../view/job.ts";
 import { duration } from "../../view/columns.ts";
+import { askedText } from "../../view/waiting.ts";
 import { chooseView, quietView } from "./view.ts";
 
 type Wait = { client: Client; job: Job; json: boolean };
 
 /**
  * Shows the job until it has ended, then its summary; `json`: the final body on stdout, the progress on a terminal
- * only.
+ * only. What it asks is asked on the terminal; without one it is shown, and this is the end.
  */
 export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode> => {
   const stream = json ? process.stderr : process.stdout;
@@ -26,12 +29,16 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
   const id = job.id.slice(0, 8);
   const left = `\nNo longer waiting; the job continues.\nFollow it:  svc logs -f ${id}\nCancel it:  svc cancel ${id}`;
   const work = async (signal: AbortSignal): Promise<ExitCode> => {
-    const ended = await followJob({ client, jobId: job.id, signal, onEvent, onNote: view.note }).finally(
-      view.close,
-    );
-    if (json) printJson({ success: true, job: ended });
-    else print(`\n${jobSummary(ended, layoutOf(process.stdout))}`);
-    return exitOf(ended);
+    const answer: Answering = async (asking, over) => {
+      if (json || !process.stdin.isTTY || !process.stdout.isTTY) return false;
+      view.pause();
+      return await answerHere(client, asking, over).finally(view.resume);
+    };
+    const follow = { client, jobId: job.id, signal, onEvent, onNote: view.note };
+    const last = await followAnswering(follow, answer).finally(view.close);
+    if (json) printJson({ success: true, job: last });
+    else if (isFinal(last.status)) print(`\n${jobSummary(last, layoutOf(process.stdout))}`);
+    return exitOf(last);
   };
   return await interruptible(work, () => note(left));
 };
@@ -40,11 +47,65 @@ export const waitForJob = async ({ client, job, json }: Wait): Promise<ExitCode>
 export const printEvents = async (client: Client, jobId: string): Promise<ExitCode> => {
   const onEvent = (event: unknown): void => print(JSON.stringify(event));
   return await interruptible(async (signal) =>
-    exitOf(await followJob({ client, jobId, signal, onEvent, onNote: note })),
+    exitOf(await followAnswering({ client, jobId, signal, onEvent, onNote: note })),
   );
 };
 
-const exitOf = ({ status }: Job): ExitCode => (status === "succeeded" ? exitCode.ok : exitCode.failure);
+/** What a job that waits asks is noted. */
+export const exitOf = (job: Job): ExitCode => {
+  if (isFinal(job.status)) return job.status === "succeeded" ? exitCode.ok : exitCode.failure;
+  note(askedText(job));
+  return exitCode.waiting;
+};
+
+/** Has a person answer what the job waits for, until the signal aborts; false: nobody does. */
+type Answering = (job: Job, signal: AbortSignal) => Promise<boolean>;
+
+/** As `followJob`, but ends with a job that waits for an answer which nobody here gives. */
+export const followAnswering = async (
+  follow: Follow,
+  answer: Answering = async () => false,
+): Promise<Job> => {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([follow.signal, stop.signal]);
+  let seen = 0;
+  const onEvent = (event: JobEvent): void => {
+    if (event.seq <= seen) return;
+    seen = event.seq;
+    follow.onEvent(event);
+  };
+  const both = [
+    followJob({ ...follow, onEvent, signal }),
+    untilUnanswered({ ...follow, onEvent, signal }, answer),
+  ];
+  try {
+    return await Promise.race(both);
+  } finally {
+    stop.abort();
+  }
+};
+
+/** Milliseconds between two questions to the service, which holds each until there is something to tell. */
+const pauseMs = 500;
+
+/** Resolves to the job when it waits for an answer that nobody here gives; never for one that ends. */
+const untilUnanswered = async (follow: Follow, answer: Answering): Promise<Job> => {
+  const { client, jobId, signal, onEvent } = follow;
+  for (;;) {
+    // A failure is told by who follows the events.
+    const job = await client.wait_for_job({ job_id: jobId, timeout: 50 }, { signal }).then(
+      (found) => found.job,
+      () => null,
+    );
+    if (job?.waiting) {
+      // A question is understood by what the agent said before.
+      for await (const event of client.eventsSoFar(jobId, { signal })) onEvent(event);
+      if (!(await answer(job, signal))) return job;
+    }
+    if (job !== null && isFinal(job.status)) return await new Promise(() => undefined);
+    await delay(pauseMs, signal);
+  }
+};
 
 type Follow = {
   client: Client;

@@ -21,6 +21,7 @@ export const terminalView = (
   // The service's clock may differ: the time of its latest event, plus the time passed here since then.
   let latest = { elapsedMs: 0, at: performance.now() };
   let frame = 0;
+  let paused = false;
 
   // Some terminals report 0 columns.
   const columns = (): number => Math.max(20, stream.columns || 80);
@@ -28,7 +29,7 @@ export const terminalView = (
   const show = (rows: Row[]): void => {
     for (const row of rows) pending.push(...blocks.add(row));
     // A flood of rows must not pile up in memory until the next frame.
-    if (pending.length > 200) redraw();
+    if (pending.length > 200 && !paused) redraw();
   };
 
   const redraw = (): void => {
@@ -41,8 +42,17 @@ export const terminalView = (
     const status = cut(`${spinner} ${statusLine(progress, elapsed)}`, columns() - 1);
     draw([...writing, paint("dim", status)].join("\n"));
   };
-  const timer = setInterval(redraw, 60);
+  let timer = setInterval(redraw, 60);
   let closed = false;
+
+  /** Leaves the cursor below all that is shown. */
+  const rest = (): void => {
+    clearInterval(timer);
+    if (pending.length > 0) draw.persist(pending.join("\n"));
+    else draw.clear();
+    pending = [];
+    draw.done();
+  };
 
   return {
     event: (event) => {
@@ -52,14 +62,20 @@ export const terminalView = (
       show(narration.add(event));
     },
     note: (text) => show([{ kind: "problem", elapsedMs: latest.elapsedMs, text }]),
+    pause: () => {
+      paused = true;
+      rest();
+    },
+    resume: () => {
+      if (closed) return;
+      paused = false;
+      timer = setInterval(redraw, 60);
+    },
     close: () => {
       if (closed) return;
       closed = true;
-      clearInterval(timer);
       show(narration.rest());
-      if (pending.length > 0) draw.persist(pending.join("\n"));
-      else draw.clear();
-      draw.done();
+      rest();
     },
   };
 };

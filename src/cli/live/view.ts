@@ -8,6 +8,9 @@ export type View = {
   event: (event: JobEvent) => void;
   /** A note on the connection, not on the job. */
   note: (text: string) => void;
+  /** Leaves the terminal to a question. What comes meanwhile is shown when it is taken up again. */
+  pause: () => void;
+  resume: () => void;
   /** Leaves the terminal as it was; idempotent. */
   close: () => void;
 };
@@ -38,8 +41,12 @@ export const chooseAnswerView = async (stream: NodeJS.WriteStream, results: numb
 
 const redraws = (stream: NodeJS.WriteStream): boolean => stream.isTTY && process.env.TERM !== "dumb";
 
+/** What is not redrawn is in nobody's way. */
+const unpaused = { pause: () => undefined, resume: () => undefined };
+
 /** For `--json`: only the notes. */
 export const quietView = (stream: NodeJS.WriteStream): View => ({
+  ...unpaused,
   event: () => undefined,
   note: (text) => stream.write(`${text}\n`),
   close: () => undefined,
@@ -63,6 +70,7 @@ const rowsView = (
     for (const line of rows.flatMap(linesOf)) stream.write(`${line}\n`);
   };
   return {
+    ...unpaused,
     event: (event) => write(narration.add(event)),
     note: (text) => stream.write(`${text}\n`),
     close: () => write(narration.rest()),

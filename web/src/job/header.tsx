@@ -4,6 +4,7 @@ import { useLocation } from "wouter";
 import { continueInput, retryInput } from "../../../src/client/again.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { adviceFor } from "../../../src/view/advice.ts";
+import { stateOf } from "../../../src/view/paint.ts";
 import { cost, duration } from "../../../src/view/quantities.ts";
 import { refusedLines } from "../../../src/view/sandbox.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
@@ -25,13 +26,13 @@ export const JobHeader = ({ job, follower }: Props) => {
   return (
     <header className="job-header stack">
       <div className="headline row between">
-        <Title state={job.status}>{oneLine(job.task.slice(0, 500))}</Title>
+        <Title state={stateOf(job)}>{oneLine(job.task.slice(0, 500))}</Title>
         <Actions job={job} />
       </div>
       <ul className="facts">
         <li>
           <span role="status">
-            <State status={job.status} />
+            <State status={stateOf(job)} />
           </span>
         </li>
         <Fact>{job.outcome?.replaceAll("_", " ")}</Fact>

@@ -7,6 +7,7 @@ import { useRead } from "../parts/read.ts";
 import { Answer, Empty, Failed, Loading, Title } from "../parts/states.tsx";
 import { Change } from "../parts/values.tsx";
 import { Button } from "../shell/shortcuts.tsx";
+import { Asked } from "./asked.tsx";
 import { ChangesPane } from "./changes-pane.tsx";
 import { DetailsPane, OutputPane } from "./details-pane.tsx";
 import { useFollower, type Follower } from "./follow.ts";
@@ -43,6 +44,7 @@ const OneJob = ({ job }: { job: Job }) => {
     <div className="column">
       <JobHeader job={job} follower={follower} />
       <Banner job={job} />
+      {job.waiting && <Asked key={job.waiting.id} id={job.id} waiting={job.waiting} />}
       <div role="tablist" className="tabs row" aria-label="The job's parts">
         {panes.map((pane, index) => (
           <Button

@@ -3,6 +3,7 @@ import { useMemo, useState } from "react";
 import { useLocation } from "wouter";
 import type { Job, Outcome } from "../../../src/contract/job.ts";
 import type { ListJobsInput } from "../../../src/contract/job-list.ts";
+import { stateOf } from "../../../src/view/paint.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { useAddress } from "../parts/address.ts";
 import { Filters } from "../parts/filters.tsx";
@@ -23,7 +24,7 @@ const everything: Asked = { status: "", outcome: "", repo_url: "", profile: "", 
 
 const statuses = ["active", "queued", "running", "succeeded", "failed", "cancelled", "expired"];
 
-const outcomes: readonly Outcome[] = ["changed", "no_change", "answered", "question"];
+const outcomes: readonly Outcome[] = ["changed", "no_change", "answered", "question", "plan"];
 
 /** The jobs of these filters, newest first, a page at a time; read again whenever jobs change. */
 const useJobs = (asked: Asked) =>
@@ -46,7 +47,7 @@ export default function JobsPage() {
   const [asked, change] = useAddress(["status", "outcome", "repo_url", "profile", "since", "q"]);
   const query = useJobs(asked as Asked);
   const { data, hasNextPage } = query;
-  const jobs = useMemo(() => data?.pages.flatMap((page) => page.jobs) ?? [], [data]);
+  const jobs = useMemo(() => waitingFirst(data?.pages.flatMap((page) => page.jobs) ?? []), [data]);
   const repositories = useValues(jobs, "repo_url");
   const [isWriting, setWriting] = useState(false);
   const [, navigate] = useLocation();
@@ -118,6 +119,12 @@ export default function JobsPage() {
     </div>
   );
 }
+
+/** Those that wait for a person, then the others. */
+const waitingFirst = (jobs: readonly Job[]): readonly Job[] => {
+  const waiting = jobs.filter((job) => stateOf(job) === "waiting");
+  return waiting.length === 0 ? jobs : [...waiting, ...jobs.filter((job) => stateOf(job) !== "waiting")];
+};
 
 /** The different values, each once, that of the newest job first. */
 const useValues = (jobs: readonly Job[], field: "repo_url" | "profile"): string[] =>

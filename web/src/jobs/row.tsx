@@ -1,6 +1,7 @@
 import { memo, useEffect, useRef, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
+import { stateOf } from "../../../src/view/paint.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { Ago, Change, Duration, isWeb, Money, Repository, State } from "../parts/values.tsx";
 
@@ -8,7 +9,7 @@ type Props = { job: Job; index: number; isSelected: boolean };
 
 /** The head of a column is its class too. */
 const columns: readonly (readonly [head: string, cell: (props: Props) => ReactNode])[] = [
-  ["State", ({ job }) => <State status={job.status} />],
+  ["State", ({ job }) => <State status={stateOf(job)} />],
   ["Id", ({ job }) => <span className="mono">{job.id.slice(0, 8)}</span>],
   ["Task", (props) => <TaskLink {...props} />],
   ["Repository", ({ job }) => <Repository url={job.repo_url} />],
@@ -42,7 +43,7 @@ export const Row = memo((props: Props) => (
 
 const firstLine = (task: string): string => oneLine(/\S[^\n]{0,299}/.exec(task)?.[0] ?? "");
 
-const TaskLink = ({ job: { id, task, outcome, summary }, isSelected }: Props) => {
+const TaskLink = ({ job: { id, task, outcome, summary, waiting }, isSelected }: Props) => {
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isSelected) link.current?.focus({ preventScroll: true });
@@ -50,6 +51,7 @@ const TaskLink = ({ job: { id, task, outcome, summary }, isSelected }: Props) =>
   return (
     <Link ref={link} className="whole" href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
       {firstLine(task)}
+      {waiting && <span> → {firstLine(waiting.questions[0]?.question ?? "its plan")}</span>}
       {outcome !== null && (
         <span className="faint">
           {" "}

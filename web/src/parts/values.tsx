@@ -1,15 +1,17 @@
 import { useState, useSyncExternalStore } from "react";
-import type { Job, JobStatus } from "../../../src/contract/job.ts";
+import type { Job } from "../../../src/contract/job.ts";
 import { repositoryName } from "../../../src/contract/repository-url.ts";
+import type { JobState } from "../../../src/view/paint.ts";
 import { age, cost, counted, duration } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 
 /* Values as every page shows them. */
 
 /** A ring or a disc, and what is drawn on it. */
-const shapes: Record<JobStatus, { isFull?: true; path?: string; dashes?: string; opacity?: number }> = {
+const shapes: Record<JobState, { isFull?: true; path?: string; dashes?: string; opacity?: number }> = {
   queued: {},
   running: { path: "M8 2.5a5.5 5.5 0 0 1 5.5 5.5", opacity: 0.35 },
+  waiting: { isFull: true, path: "M8 4.2v4.6M8 10.3v1.7" },
   succeeded: { isFull: true, path: "M4.7 8.3l2.3 2.2 4.3-4.7" },
   failed: { isFull: true, path: "M5.4 5.4l5.2 5.2m0-5.2l-5.2 5.2" },
   cancelled: { path: "M4.2 11.8l7.6-7.6" },
@@ -17,7 +19,7 @@ const shapes: Record<JobStatus, { isFull?: true; path?: string; dashes?: string;
 };
 
 /** The state of a job: a shape, a colour and a word, so that none of them is needed alone. */
-export const State = ({ status }: { status: JobStatus }) => {
+export const State = ({ status }: { status: JobState }) => {
   const { isFull = false, path, dashes, opacity } = shapes[status];
   const [radius, fill, line] = isFull
     ? [6.25, "currentColor", "var(--paper)"]
