@@ -52,7 +52,9 @@ export const createWorker = (deps: Dependencies) => {
     // A job to be run again keeps its queue entry. For any other, the outcome is written while the slot already works
     // on the next job.
     if (outcome.kind !== "requeue" && outcome.kind !== "parked") return "done";
-    const after = await ending;
+    if ((await ending) === null) return "done";
+    // Read anew: an answer in this moment finds the entry still active, and adds none.
+    const after = await store.get(id);
     return after !== null && (after.status === "queued" || isAnswered(after)) ? "later" : "done";
   };
 
