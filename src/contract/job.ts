@@ -269,13 +269,10 @@ export const RunTaskInput = z.strictObject({
       example: ["registry.example.com"],
     }),
   options: RunOptions.prefault({}).meta({ description: "Changes for this job alone" }),
-  wait: z
-    .boolean()
-    .default(false)
-    .meta({
-      description:
-        "Answer only when the job has ended or waits for a person; it continues if the caller disconnects",
-    }),
+  wait: z.boolean().default(false).meta({
+    description:
+      "Answer only when the job has ended or waits for a person; it continues if the caller disconnects",
+  }),
 });
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
 

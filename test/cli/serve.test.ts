@@ -116,7 +116,7 @@ describe("the commands against the real service", () => {
     const shown = await svc(["job", id], { env });
     expect(shown.stdout).toMatch(/Where the time went\nqueued +[^]*agent_started[^]*ended/);
     expect((await svc(["jobs"], { env })).stdout).toMatch(
-      new RegExp(`^${id.slice(0, 8)}  succeeded  –  +code `, "m"),
+      new RegExp(`^${id.slice(0, 8)}  succeeded  changed  –  +code `, "m"),
     );
     expect((await svc(["profiles"], { env })).stdout).toMatch(/^code\n {2}description .*[^]*^review\n/m);
     expect((await svc(["cancel", id], { env })).stdout).toBe(`Job ${id} had ended before: succeeded\n`);

@@ -13,11 +13,12 @@ const transcript = openTranscript(args);
 const silent = { ...transcript, add: () => {} };
 const protocol = createProtocol({ session: transcript.session, model: args.model, transcript: silent });
 
-let prompt = "";
+let input = "";
 for await (const chunk of process.stdin.setEncoding("utf8")) {
-  prompt += chunk;
-  if (prompt.includes("\n")) break;
+  input += chunk;
+  if (/"type":"user".*\n/.test(input)) break;
 }
+const prompt = input.split("\n").find((line) => line.startsWith('{"type":"user"'));
 const [{ text }] = JSON.parse(prompt).message.content;
 const options = JSON.parse(/canary: (\{.*\})/.exec(text)[1]);
 transcript.add("user", text);

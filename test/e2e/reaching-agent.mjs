@@ -37,7 +37,9 @@ for await (const chunk of process.stdin.setEncoding("utf8")) {
   const lines = input.split("\n");
   input = lines.pop();
   for (const line of lines) {
-    const { content } = JSON.parse(line).message;
+    const { type, message } = JSON.parse(line);
+    if (type !== "user") continue;
+    const { content } = message;
     const text = Array.isArray(content) ? content.map((part) => part.text).join("\n") : content;
     const names = /reach: (.*)/.exec(text)?.[1].split(" ") ?? [];
     const [, file] = /read: (.*)/.exec(text) ?? [];

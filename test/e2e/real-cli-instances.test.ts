@@ -34,7 +34,7 @@ test("a session of the real CLI continues where its worktree is, and on another 
     repo_url: remote.path,
     wait: true,
   });
-  expect(first.job).toMatchObject({ status: "succeeded", exit_code: 0, error: null, num_turns: 1 });
+  expect(first.job).toMatchObject({ status: "succeeded", exit_code: 0, error: null, num_turns: 2 });
   expect([/sonnet/.test(String(first.job.model)), (first.job.usage?.output_tokens ?? 0) > 0]).toEqual([
     true,
     true,

@@ -33,6 +33,7 @@ test("the agent gets the model, the turns and the files of its own job, and the 
     ...options,
     branch: null,
     title: null,
+    plan: null,
     files: ["log.txt", "shot.png"],
   });
   const directory = join(String(job.job_config_dir), "task-files");

@@ -45,7 +45,11 @@ export const JobHeader = ({ job, follower }: Props) => {
         <Fact className="mono">{usage && tokens(usage)}</Fact>
         <Fact>{job.started_at && <Duration from={job.started_at} to={job.ended_at} />}</Fact>
       </ul>
-      {job.summary !== null && <p className="words">{sanitise(job.summary)}</p>}
+      {job.summary !== null && (
+        <p className="words" tabIndex={0}>
+          {sanitise(job.summary)}
+        </p>
+      )}
       <Stages job={job} live={facts.stages} />
     </header>
   );
