@@ -21,6 +21,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
 import type { Answer } from "../mcp/answer.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
+import { requireSigningKey } from "../repos/signing.ts";
 import { createRunner } from "../runner/runner.ts";
 import { boundaryOf } from "../profiles/sandbox-policy.ts";
 import { createSandbox } from "../sandbox/sandbox.ts";
@@ -77,6 +78,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   // Closed in reverse, also when the service cannot start: nothing may keep the process alive then.
   await using starting = new AsyncDisposableStack();
 
+  await requireSigningKey(settings.gitSigningKey, given);
   const directory = stateDirectory(settings);
   const lock = await lockDirectories(directory, settings.worktreeRoot, closing.signal);
   starting.defer(lock.release);

@@ -121,6 +121,7 @@ export const inherit = (chain: readonly Layer[]): Definition =>
       ...definition,
       claude: { ...parent.claude, ...definition.claude },
       sandbox: { ...parent.sandbox, ...definition.sandbox },
+      deliver: { ...parent.deliver, ...definition.deliver },
       match: definition.match === null ? null : { ...parent.match, ...definition.match },
     }),
     {},

@@ -22,6 +22,25 @@ const taskPattern = z.string("must be text").superRefine((source, context) => {
   }
 });
 
+/** What a template may have in braces. */
+export const placeholders = ["task", "job_id", "summary", "branch", "profile"] as const;
+
+const template = z
+  .string("must be text")
+  .refine((text) => text.trim() !== "", "must not be empty")
+  .max(10_000, "must have at most 10000 characters")
+  .superRefine((text, context) => {
+    for (const [whole, word = ""] of text.matchAll(/\{([a-z_]+)\}/g))
+      if (!placeholders.some((each) => each === word))
+        context.addIssue(
+          `has ${whole}, which is none of ${placeholders.map((each) => `{${each}}`).join(", ")}`,
+        );
+  })
+  .nullish();
+
+const Deliver = z.strictObject({ commit_message: template, title: template, body: template });
+export type Deliver = z.infer<typeof Deliver>;
+
 /** `profile.yml`. Null means "not set", also over a value from the parent. */
 const Definition = z.strictObject({
   name: name.nullish(),
@@ -36,6 +55,7 @@ const Definition = z.strictObject({
   match: z.strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: patterns }).nullish(),
   claude: ClaudeBlock.nullish(),
   sandbox: SandboxBlock.nullish(),
+  deliver: Deliver.nullish(),
   allow_host: flag,
 });
 
@@ -71,7 +91,8 @@ const describeIssue = (issue: z.core.$ZodIssue): string[] => {
   const at = issue.path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`)).join("");
   const path = at.slice(1);
   if (issue.code !== "unrecognized_keys") return [path === "" ? issue.message : `${path} ${issue.message}`];
-  const candidates = path === "match" ? ["task", "repo"] : Object.keys(Definition.shape);
+  const shape = path === "deliver" ? Deliver.shape : Definition.shape;
+  const candidates = path === "match" ? ["task", "repo"] : Object.keys(shape);
   return issue.keys.map(
     (key) => `unknown key ${path === "" ? key : `${path}.${key}`}${suggestion(key, candidates)}`,
   );

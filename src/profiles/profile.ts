@@ -1,6 +1,7 @@
 import type { Profile } from "../contract/profile.ts";
 import type { JobOptions, TaskFile } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import type { Deliver } from "./definition.ts";
 import type { SessionJob } from "./transcript-home.ts";
 
 /** PORT. What the rest of the service needs of profiles. Implemented by `createProfiles` in `profiles.ts`. */
@@ -45,6 +46,8 @@ export type ResolvedProfile = Profile & {
   questions: "ask" | "never" | "fail";
   /** Whether a person has to approve the agent's plan before it works. */
   plan: boolean;
+  /** Templates of its commit message and pull request; null, absent: the usual texts. */
+  deliver: Deliver;
   /** Whether a submission may name hosts that its agent may reach. */
   allowHost: boolean;
 };

@@ -78,6 +78,12 @@ describe("a bad profile is listed with its error, and the others stay usable:", 
       /not valid YAML at line \d, column \d/,
     ],
     ["an unknown key, with the nearest", "auto-pr: true", /unknown key auto-pr; did you mean auto_pr\?/],
+    [
+      "a placeholder that there is not",
+      'deliver: {title: "{tsak}"}',
+      /deliver\.title has \{tsak\}, which is none of \{task\}/,
+    ],
+    ["an unknown key of deliver", "deliver: {titel: x}", /unknown key deliver\.titel; did you mean title\?/],
     ["an unknown key of match", "match: {tasks: [x]}", /unknown key match\.tasks; did you mean task\?/],
     ["a list", "- a", /must hold `key: value` lines/],
     [

@@ -244,6 +244,7 @@ const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
       // One that may only read can answer as it understands the task.
       questions: definition.questions ?? (readOnly ? "never" : "ask"),
       plan: definition.plan ?? false,
+      deliver: definition.deliver ?? {},
       retryLost: definition.retry_lost ?? false,
       readOnly,
       allowHost: definition.allow_host ?? false,

@@ -11,6 +11,7 @@ import { canonicalConfig, restoreGitDirectory, withoutLeftovers } from "./git-di
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
+import { signedBy } from "./signing.ts";
 
 /** What the worktree has beyond its base. Its directory must exist. */
 export const inspectWorktree = async (context: GitContext, worktree: Worktree): Promise<WorktreeState> => {
@@ -52,7 +53,9 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
       const parents = await independent(context, worktree, [head, before]);
       // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
       const isOlder = tree === headTree && head !== before && parents.length === 1 && parents[0] === before;
-      const tip = isOlder ? before : await commitOver(context, worktree, { tree, parents, message });
+      const tip = isOlder
+        ? before
+        : await commitOver(context, worktree, { tree, parents, message, isSigned: true });
       if (tip === null) return "";
       if (isOlder) await runGit(context, { path, ownDir, index }, ["read-tree", "--reset", "-u", tip]);
       await writeClone(context, worktree, { agent, tip, index });
@@ -72,27 +75,30 @@ const independent = async (
   return commits.filter((commit) => found.includes(commit));
 };
 
-type Content = { tree: string; parents: string[]; message: string };
+type Content = { tree: string; parents: string[]; message: string; isSigned?: boolean };
 
 /** A commit with this tree and all parents, or the only parent if it has the tree. Null: there is nothing at all. */
 const commitOver = async (
   context: GitContext,
   worktree: Worktree,
-  { tree, parents, message }: Content,
+  { tree, parents, message, isSigned = false }: Content,
 ): Promise<string | null> => {
   const [only] = parents;
   if (only === undefined && tree === emptyTree) return null;
   if (only !== undefined && parents.length === 1)
     if ((await inOwn(context, worktree, "rev-parse", `${only}^{tree}`)) === tree) return only;
-  const { gitAuthorName: name, gitAuthorEmail: email } = context.settings;
+  const { gitAuthorName: name, gitAuthorEmail: email, gitSigningKey } = context.settings;
+  // Saved work is not: a key that fails must not keep it from being saved.
+  const config = isSigned ? signedBy(gitSigningKey) : [];
   const variables = {
     GIT_AUTHOR_NAME: name,
     GIT_AUTHOR_EMAIL: email,
     GIT_COMMITTER_NAME: name,
     GIT_COMMITTER_EMAIL: email,
   };
-  const args = ["commit-tree", ...parents.flatMap((parent) => ["-p", parent]), tree];
-  const written = { variables, input: `${message.trimEnd()}\n` };
+  const sign = config.length > 0 ? ["-S"] : [];
+  const args = ["commit-tree", ...sign, ...parents.flatMap((parent) => ["-p", parent]), tree];
+  const written = { variables, config, input: `${message.trimEnd()}\n` };
   return (await runGit(context, worktree.ownDir, args, written)).stdout.trim();
 };
 

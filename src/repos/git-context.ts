@@ -21,6 +21,7 @@ export type RepoSettings = TokenSettings &
     | "gitTimeout"
     | "gitAuthorName"
     | "gitAuthorEmail"
+    | "gitSigningKey"
   >;
 
 /** What every function of this folder needs. */

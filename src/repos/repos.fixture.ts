@@ -89,6 +89,7 @@ export const makeRepos = async (
     gitTimeout: 60,
     gitAuthorName: "svc",
     gitAuthorEmail: "svc@localhost",
+    gitSigningKey: null,
     gitHost: "github.com",
     gitHostToken: null,
     gitHostAppId: null,

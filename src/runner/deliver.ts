@@ -2,6 +2,7 @@ import type { TurnOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/run.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
+import type { Deliver } from "../profiles/definition.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Worktree, WorktreeState } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -9,6 +10,10 @@ import type { JobPatch } from "../store/job-store.ts";
 
 type Work = {
   record: JobRecord;
+  /** What the agent says it did. */
+  summary: string | null;
+  /** Templates of the profile. */
+  templates: Deliver;
   run: Run;
   worktree: Worktree;
   repos: Repos;
@@ -32,7 +37,8 @@ export const reportDiscarded = async ({ run, worktree, repos }: Work): Promise<n
 };
 
 /** Commits what the agent left uncommitted, and saves what it left in the stash or on other branches. */
-export const commitWork = async ({ record, run, worktree, repos, redact }: Work): Promise<Committed> => {
+export const commitWork = async (work: Work): Promise<Committed> => {
+  const { record, run, worktree, repos, redact } = work;
   const left = await repos.inspect(worktree, run.signal);
   if (left.kept.length > 0)
     run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
@@ -44,7 +50,7 @@ export const commitWork = async ({ record, run, worktree, repos, redact }: Work)
     }
   }
   const tip = left.dirty
-    ? await repos.commitAll(worktree, redact(commitMessage(record)), run.signal)
+    ? await repos.commitAll(worktree, redact(commitMessage(work)), run.signal)
     : left.head;
   const { ahead, diffStat } = left.dirty ? await repos.inspect(worktree, run.signal) : left;
   return { tip, isAhead: ahead > 0, diffStat };
@@ -73,8 +79,8 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   run.stage("pushed", worktree.branch);
   const asked = repos.openPullRequest({
     worktree,
-    title: redact(pullRequestTitle(record)),
-    body: redact(pullRequestBody(record, agent, ended)),
+    title: redact(pullRequestTitle(delivery)),
+    body: redact(pullRequestBody(delivery)),
     signal: run.signal,
   });
   const { url, reason } = await asked.catch((error: unknown) => {
@@ -98,8 +104,11 @@ const some = (paths: string[]): string => {
 };
 
 /** The one that was asked for; else the task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
-const pullRequestTitle = ({ task, options }: JobRecord): string => {
+const pullRequestTitle = (work: Work): string => {
+  const { task, options } = work.record;
+  const { title } = work.templates;
   if (options.title !== null) return options.title;
+  if (title) return cut(oneLine(filled(title, work)), 200) || "Changes by the agent";
   const line =
     task
       .trim()
@@ -111,11 +120,32 @@ const pullRequestTitle = ({ task, options }: JobRecord): string => {
 };
 
 /** Message of the commit of what the agent left uncommitted. */
-const commitMessage = (record: JobRecord): string =>
-  `${pullRequestTitle(record)}\n\nCommitted by the service: the agent left these changes uncommitted.\n\nService-Job: ${record.id}\n`;
+const commitMessage = (work: Work): string => {
+  const { commit_message: template } = work.templates;
+  const text = template
+    ? filled(template, work).trim()
+    : `${pullRequestTitle(work)}\n\nCommitted by the service: the agent left these changes uncommitted.`;
+  return `${text}\n\nService-Job: ${work.record.id}\n`;
+};
+
+/** A template with its placeholders replaced, in one pass: what stands for one may hold braces. */
+const filled = (template: string, { record, worktree, summary }: Work): string => {
+  const values: Record<string, string> = {
+    task: cut(record.task.trim(), 4000),
+    job_id: record.id,
+    summary: summary ?? "",
+    branch: worktree.branch,
+    profile: record.profile,
+  };
+  return template.replace(/\{([a-z_]+)\}/g, (whole, name: string) => values[name] ?? whole);
+};
+
+const oneLine = (text: string): string => text.replace(/[\p{Cc}\s]+/gu, " ").trim();
 
 /** Says first what a reviewer wants to know: where this comes from and what it cost. */
-const pullRequestBody = (record: JobRecord, agent: TurnOutcome, ended: Delivery["ended"]): string => {
+const pullRequestBody = (delivery: Delivery): string => {
+  const { record, agent, ended, templates } = delivery;
+  if (templates.body) return filled(templates.body, delivery);
   const facts = [
     ["Job", record.id],
     ["Outcome", ended.outcome ?? "unknown"],

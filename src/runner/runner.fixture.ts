@@ -94,6 +94,8 @@ export const claimJob = async (
     stop.signal,
   );
   return {
+    /** In which profiles are. */
+    home: directory,
     record,
     run,
     remote,

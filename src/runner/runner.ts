@@ -136,11 +136,13 @@ export const createRunner = (deps: Dependencies) => {
     { place, agent, progress }: { place: Place; agent: TurnOutcome; progress: Progress },
   ): Promise<Outcome> => {
     const { worktree, firstHead } = place;
-    const given = { record, run, worktree, repos, redact: deps.redact };
+    const summary = summaryOf(agent);
+    const templates = profile.deliver;
+    const given = { record, run, worktree, summary, templates, repos, redact: deps.redact };
     const work = profile.readOnly ? await reportDiscarded(given) : await commitWork(given);
     const changed = work !== null && work.tip !== firstHead;
     const { outcome, question } = judge({ ...agent, changed, readOnly: profile.readOnly });
-    const ended = { outcome, summary: summaryOf(agent) };
+    const ended = { outcome, summary };
     if (outcome === "question")
       return await endWith(record, run, progress, {
         kind: "failed",

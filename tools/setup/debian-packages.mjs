@@ -77,6 +77,12 @@ const programs = [
     why: "programs in the sandbox reach the hosts that are allowed",
   },
   {
+    command: "ssh-keygen",
+    package: "openssh-client",
+    for: ["test"],
+    why: "commits are signed by it",
+  },
+  {
     command: "mandoc",
     package: "mandoc",
     for: ["test"],

@@ -71,6 +71,10 @@ export const repositoryVariables = {
   gitAuthorEmail: variable("SERVICE_GIT_AUTHOR_EMAIL", identity, "svc@localhost", {
     meaning: "E-mail of that author",
   }),
+  gitSigningKey: variable("SERVICE_GIT_SIGNING_KEY", optionalPath, "", {
+    meaning:
+      "Private SSH key without a passphrase, with which the service signs its commits; not the agent's",
+  }),
   gitHost: variable(
     "GIT_HOST",
     text.regex(/^[a-z0-9.-]+(:\d+)?$/, "must be a host name, lower-case, with an optional port"),
