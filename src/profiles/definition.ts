@@ -23,7 +23,7 @@ const taskPattern = z.string("must be text").superRefine((source, context) => {
 });
 
 /** What a template may have in braces. */
-export const placeholders = ["task", "job_id", "summary", "branch", "profile"] as const;
+const placeholders = ["task", "job_id", "summary", "branch", "profile"] as const;
 
 const template = z
   .string("must be text")

@@ -71,7 +71,7 @@ export const repositoryVariables = {
   gitAuthorEmail: variable("SERVICE_GIT_AUTHOR_EMAIL", identity, "svc@localhost", {
     meaning: "E-mail of that author",
   }),
-  gitSigningKey: variable("SERVICE_GIT_SIGNING_KEY", optionalPath, "", {
+  gitSigningKey: variable("SERVICE_GIT_SIGNING_KEY", optionalPath, null, {
     meaning:
       "Private SSH key without a passphrase, with which the service signs its commits; not the agent's",
   }),
