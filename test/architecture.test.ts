@@ -166,7 +166,7 @@ const budgets: Record<string, number> = {
   http: 2135,
   jobs: 2513,
   kv: 424,
-  lib: 2686,
+  lib: 2693,
   main: 3296,
   mcp: 847,
   oauth: 1007,

@@ -2,6 +2,8 @@ export const cutMarker = "[… cut …]\n";
 
 export type TailBuffer = {
   push: (chunk: Buffer | string) => void;
+  /** Drops what it holds. */
+  clear: () => void;
   /** All bytes ever pushed. */
   total: () => number;
   /** The last bytes as text, at most `maxBytes`, with the marker in front when something is missing. */
@@ -31,7 +33,12 @@ export const createTailBuffer = (maxBytes: number): TailBuffer => {
     return cutFront(decodeTail(tail), maxBytes, total > maxBytes);
   };
 
-  return { push, total: () => total, text };
+  const clear = (): void => {
+    used = 0;
+    total = 0;
+  };
+
+  return { push, clear, total: () => total, text };
 };
 
 /**

@@ -159,7 +159,7 @@ const note = (observed: Observed, event: AgentEvent): void => {
 
 const noteText = (observed: Observed, { block, text }: { block: number; text: string }): void => {
   observed.said.push(text);
-  if (observed.lastBlock !== block) observed.lastWords = createTailBuffer(tailBytes.said);
+  if (observed.lastBlock !== block) observed.lastWords.clear();
   observed.lastBlock = block;
   observed.lastWords.push(text);
 };
