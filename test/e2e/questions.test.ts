@@ -66,22 +66,25 @@ const submit = async ({ client }: Service, task: string, options = {}): Promise<
   return (await client.run_task({ task, repo_url: remote.path, options })).job;
 };
 
-describe.each(Object.entries(agents))("%s", (_name, env) => {
-  test("gets the answer to its question in the process that asked", async () => {
-    const service = await startService({ env: env() });
-    const job = await submit(service, "scenario: ask {}");
-    const { id, questions, kind } = await asked(service, job);
-    expect({ kind, question: questions[0]?.question }).toEqual({
-      kind: "question",
-      question: "Which database?",
-    });
-    const { pid } = await jobOf(service, job);
-    await service.client.answer_job({ job_id: job.id, id, text: "SQLite" });
-    const done = await ended(service, job);
-    expect(done).toMatchObject({ status: "succeeded", outcome: "changed", pid, waiting: null });
-    expect(await read(done, "answer.txt")).toContain("SQLite");
-  });
+const keepsItsQuestion = async (how: "kill" | "stop", env: Record<string, string>): Promise<void> => {
+  const first = await startService({ env });
+  const job = await submit(first, "scenario: ask {}");
+  const { id } = await asked(first, job);
+  await first[how]();
+  const second = await startService({ home: first.home, env });
+  const waiting = await parked(second, job);
+  expect(waiting).toMatchObject({ status: "running", attempt: 1, waiting: { id } });
+  await second.client.answer_job({ job_id: job.id, id, text: "SQLite" });
+  const done = await ended(second, job);
+  expect(done).toMatchObject({ status: "succeeded", attempt: 1 });
+  // What a scripted agent does with it is another matter: its next turn is not that of the scenario.
+  const files = await Promise.all(
+    (await readdir(String(done.worktree_path))).map((file) => read(done, file)),
+  );
+  expect(files.join() + JSON.stringify(model.requests)).toContain("SQLite");
+};
 
+describe.each(Object.entries(agents))("%s", (_name, env) => {
   test("is answered after its job was parked, also by a service that was started anew in between", async () => {
     const first = await startService({ env: { ...env(), SERVICE_QUESTION_LIVE: "0" } });
     const job = await submit(first, "scenario: ask {}");
@@ -107,26 +110,8 @@ describe.each(Object.entries(agents))("%s", (_name, env) => {
     expect(await read(done, "answer.txt")).toContain("SQLite");
   });
 
-  test.each(["kill", "stop"] as const)(
-    "keeps its question, with the same id, through a %s of the service that held it",
-    async (how) => {
-      const first = await startService({ env: env() });
-      const job = await submit(first, "scenario: ask {}");
-      const { id } = await asked(first, job);
-      await first[how]();
-      const second = await startService({ home: first.home, env: env() });
-      const waiting = await parked(second, job);
-      expect(waiting).toMatchObject({ status: "running", attempt: 1, waiting: { id } });
-      await second.client.answer_job({ job_id: job.id, id, text: "SQLite" });
-      const done = await ended(second, job);
-      expect(done).toMatchObject({ status: "succeeded", attempt: 1 });
-      // What a scripted agent does with it is another matter: its next turn is not that of the scenario.
-      const files = await Promise.all(
-        (await readdir(String(done.worktree_path))).map((file) => read(done, file)),
-      );
-      expect(files.join() + JSON.stringify(model.requests)).toContain("SQLite");
-    },
-  );
+  test("keeps its question, with the same id, when the service that held it is killed", () =>
+    keepsItsQuestion("kill", env()));
 
   test("works by a plan once a person approves it; who sends it back gets another one", async () => {
     const service = await startService({ env: env() });
@@ -140,6 +125,28 @@ describe.each(Object.entries(agents))("%s", (_name, env) => {
     await service.client.answer_job({ job_id: job.id, id: second.id, approve: true });
     expect(await ended(service, job)).toMatchObject({ status: "succeeded", outcome: "changed" });
   });
+});
+
+describe("the stand-in, further", () => {
+  const env = agents["the stand-in"];
+
+  test("gets the answer to its question in the process that asked", async () => {
+    const service = await startService({ env: env() });
+    const job = await submit(service, "scenario: ask {}");
+    const { id, questions, kind } = await asked(service, job);
+    expect({ kind, question: questions[0]?.question }).toEqual({
+      kind: "question",
+      question: "Which database?",
+    });
+    const { pid } = await jobOf(service, job);
+    await service.client.answer_job({ job_id: job.id, id, text: "SQLite" });
+    const done = await ended(service, job);
+    expect(done).toMatchObject({ status: "succeeded", outcome: "changed", pid, waiting: null });
+    expect(await read(done, "answer.txt")).toContain("SQLite");
+  });
+
+  test("keeps its question, with the same id, when the service that held it is stopped", () =>
+    keepsItsQuestion("stop", env()));
 
   test("does nothing when its plan is refused, held or parked", async () => {
     const service = await startService({ env: { ...env(), SERVICE_QUESTION_LIVE: "1" } });
