@@ -155,7 +155,7 @@ test(`every file has at most ${longest} lines`, () => {
 
 /** Lines that each room may have, tests and fixtures apart. Who needs more raises the number in the same commit and says why. */
 const budgets: Record<string, number> = {
-  agents: 2843,
+  agents: 2849,
   chat: 2660,
   cli: 4310,
   client: 655,
@@ -173,7 +173,7 @@ const budgets: Record<string, number> = {
   openai: 1111,
   profiles: 2110,
   repos: 3567,
-  runner: 998,
+  runner: 1000,
   sandbox: 900,
   store: 2804,
   telemetry: 1571,

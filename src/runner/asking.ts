@@ -32,6 +32,8 @@ export const answerAsk = async (job: Asker, ask: Ask, asking: Asking): Promise<v
     asked_at: asked_at.toISOString(),
     until: new Date(asked_at.getTime() + job.questionTtl * 1000).toISOString(),
   };
+  // That to an earlier question is none to this one.
+  asking.answer = null;
   const isFailed = job.questions === "fail" && ask.kind === "question";
   asking.answer = known?.answer ?? (isFailed ? null : await run.ask(asking.waiting));
   const { answer: given } = asking;

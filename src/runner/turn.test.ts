@@ -5,6 +5,7 @@ import { peakOf } from "../../test/peak-memory.ts";
 import { processesMarked } from "../../test/processes.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { plainGit } from "../repos/plain-git.fixture.ts";
+import { noOptions } from "../contract/run-options.ts";
 import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
 
@@ -98,6 +99,17 @@ test("a job whose agent cannot be started says why, and its events end like thos
     patch: { failure_reason: "cli_not_found", error: expect.stringContaining("no-such-agent") as string },
   });
   expect((await job.published()).at(-1)).toMatchObject({ type: "exited", exit_code: null, signal: null });
+});
+
+test("a plan that cannot be approved, because the CLI is too old, keeps the agent from its work", async () => {
+  const old = join(await temporaryDirectory(), "old-agent");
+  await writeFile(old, "#!/bin/sh\necho 2.1.100\n", { mode: 0o755 });
+  const patch = { ...scratch, options: { ...noOptions, plan: true } };
+  const job = await claimJob("scenario: work", patch, { agentCliBinary: old });
+  expect(await job.execute()).toMatchObject({
+    kind: "failed",
+    patch: { failure_reason: "cli_not_found", error: expect.stringContaining("no plan approved") as string },
+  });
 });
 
 test.each(["text", "tool"])("a flood of %s is on record within bounds, in a small memory", async (shape) => {

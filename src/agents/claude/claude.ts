@@ -26,6 +26,12 @@ export const createClaudeAgent = (options: Options): Agent => ({
 const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {
   const { settings, env, redact } = options;
   const { request, cannotAsk } = await ableToAsk(asked, options);
+  // To work without the approval that was asked for would be worse than not to work.
+  if (cannotAsk.length > 0 && asked.asks?.plan === true)
+    return {
+      ok: false,
+      outcome: unstartedOutcome({ ok: false, code: "not_executable", message: cannotAsk.join(" ") }),
+    };
   const { id, cwd, launch, session, asks } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
@@ -78,7 +84,7 @@ const ableToAsk = async (
 };
 
 const tooOld = (cli: string): string =>
-  `The agent can ask nobody, and no plan is approved: ${cli} is older than ${oldestAsking}, or does not tell its version.`;
+  `The agent can ask nobody, and have no plan approved: ${cli} is older than ${oldestAsking}, or does not tell its version.`;
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 

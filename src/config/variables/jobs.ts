@@ -61,7 +61,7 @@ export const agentVariables = {
   agentCliIdleTimeout: variable("SERVICE_AGENT_CLI_IDLE_TIMEOUT", seconds, "1200", {
     meaning: "Longest silence of the agent in seconds; 0: no limit",
   }),
-  questionLive: variable("SERVICE_QUESTION_LIVE", seconds, "120", {
+  questionLive: variable("SERVICE_QUESTION_LIVE", integer(0, 2_000_000), "120", {
     meaning:
       "Seconds that an agent's process is kept while its question has no answer; then the job is parked without one",
   }),
