@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Log } from "../lib/log.ts";
-import { isAnswered, type JobRecord } from "../store/job-record.ts";
+import { isParked, type JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { Interruption } from "./run.ts";
 import type { OwnRun, Worker } from "./worker.ts";
@@ -68,7 +68,7 @@ const judge = (record: JobRecord | null, run: OwnRun, epoch: string): Interrupti
   if (record === null) return "fence";
   // The claim is in flight.
   if (record.status === "queued" && record.attempt === run.attempt - 1) return null;
-  if (run.isResumed && isAnswered(record)) return null;
+  if (run.isResumed && isParked(record)) return null;
   if (record.attempt !== run.attempt || record.instance_epoch !== epoch) return "fence";
   if (record.status === "cancelled") return "cancel";
   return record.status === "running" || !record.unsettled ? null : "fence";

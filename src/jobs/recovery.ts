@@ -1,5 +1,5 @@
 import { retry } from "../lib/wait.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobStore, UnsettledRun } from "../store/job-store.ts";
 import { isOfStore, type Spool } from "../store/spool.ts";
 import type { SettleLost } from "./run.ts";
@@ -57,7 +57,7 @@ export const recover = async (deps: Recovery): Promise<void> => {
 
 /** For a queue that does not outlive the process: adds all waiting jobs, oldest first. */
 export const queueWaiting = async ({ store, queue }: Pick<Recovery, "store" | "queue">): Promise<void> => {
-  const waiting = [...(await store.ids("queued")), ...(await store.due("answered", Number.MAX_SAFE_INTEGER))];
+  const waiting = [...(await store.ids("queued")), ...(await store.due("resumable", Date.now()))];
   for (const id of waiting) await queue.add({ id, boundTo: null });
 };
 
@@ -73,7 +73,7 @@ const replay = (deps: Recovery): Promise<void> =>
 const settleEarlier = (deps: Recovery): Promise<number> =>
   forEachEarlier(deps, async (record) => {
     if (record.status !== "running") return;
-    if (mayRunAgain(record) || record.asked !== null) await cleanUp(deps, record);
+    if (mayRunAgain(record) || outlivesInstance(record)) await cleanUp(deps, record);
     else await settle(deps, record, { kind: "lost", cleaned: null });
   });
 

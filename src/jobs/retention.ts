@@ -1,7 +1,7 @@
 import { finalStatuses, isFinal } from "../contract/job.ts";
 import type { Retries } from "../lib/retries.ts";
 import type { Lock } from "../store/locks.ts";
-import { isAnswered, isParked, type JobRecord } from "../store/job-record.ts";
+import { goesOnAt, type JobRecord } from "../store/job-record.ts";
 import type { Due } from "../store/job-store.ts";
 import { maxBatch } from "../store/records.ts";
 import { unanswered } from "./answer.ts";
@@ -77,9 +77,7 @@ const expire: Step = async (id, deps) => {
 /** Its work was saved when it was parked. */
 const giveUpWaiting: Step = async (id, deps) => {
   const ended = await endJob(deps, id, "fail", (record) =>
-    isParked(record) && !isAnswered(record) && record.asked !== null
-      ? unanswered(id, record.asked.waiting)
-      : null,
+    goesOnAt(record) === Infinity && record.asked !== null ? unanswered(id, record.asked.waiting) : null,
   );
   if (ended === null) return stays;
   deps.log.info({ job: id }, "nobody has answered the job's question");

@@ -2,7 +2,7 @@ import type { Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { isFinal } from "../contract/job.ts";
-import { isAnswered, isParked, type JobRecord } from "../store/job-record.ts";
+import { canGoOn, isParked, outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { Outcome } from "./run.ts";
 import type { Queue } from "./queue.ts";
@@ -43,8 +43,8 @@ export type Settled = { record: JobRecord; ended: boolean };
  * | the record says           | why the run is over           | the job                                                   |
  * |---------------------------|-------------------------------|-----------------------------------------------------------|
  * | running, this attempt     | outcome                       | succeeded, failed, or queued again, as the outcome says   |
- * | running, this attempt     | parked                        | running, without a process; resumed when it is answered   |
- * | running, this attempt     | lost while it asked           | the same                                                  |
+ * | running, this attempt     | parked                        | running, without a process; resumed when it can go on     |
+ * | running, this attempt     | lost while it waited          | the same                                                  |
  * | running, this attempt     | lost, and it may run again    | queued again                                              |
  * | running, this attempt     | lost after its push           | succeeded; warned if no pull request is known             |
  * | running, this attempt     | lost otherwise                | failed, `instance_lost`                                   |
@@ -148,9 +148,9 @@ const parkedAs = (
   record: JobRecord,
   { deferred, patch, at }: { deferred: boolean; patch: JobPatch; at: Date },
 ): JobPatch => ({
+  waiting: record.waiting,
   ...patch,
   asked: record.asked && { ...record.asked, deferred },
-  waiting: record.waiting,
   pid: null,
   process: null,
   instance_epoch: null,
@@ -171,7 +171,7 @@ const workedUntil = (record: JobRecord, at: Date): number | null => {
 const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
   const patch =
     cleaned === null ? { unsettled: true } : { ...cleaned.patch, unsettled: false, process: null };
-  if (record.asked !== null) return parkedAs(record, { deferred: false, patch, at: now });
+  if (outlivesInstance(record)) return parkedAs(record, { deferred: false, patch, at: now });
   if (cleaned?.requeue !== false && mayRunAgain(record)) {
     const free = { pid: null, process: null, instance_epoch: null, unsettled: false };
     return { ...patch, ...free, ...statusAfter(record, "requeue") };
@@ -220,7 +220,7 @@ const settledBefore = async (
   return { record, ended: true };
 };
 
-const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Promise<void> => {
+const afterLoss = async ({ store, queue, now, log }: Settling, record: JobRecord): Promise<void> => {
   const { id, status, bound_to: boundTo, pod_name: instance } = record;
   log.warn(
     { job: id, instance },
@@ -233,7 +233,7 @@ const afterLoss = async ({ store, queue, log }: Settling, record: JobRecord): Pr
   // A failed counter must not stop the job's next step.
   if (what !== null)
     await store.count(what).catch((err: unknown) => log.debug({ err }, `a ${what} job could not be counted`));
-  if (status !== "queued" && !isAnswered(record)) return;
+  if (status !== "queued" && !canGoOn(record, now().getTime())) return;
   // The old entry would block the new one.
   await queue.remove({ id, boundTo });
   await queue.add({ id, boundTo });

@@ -1,5 +1,5 @@
 import { jobStatuses, type JobStatus } from "../contract/job.ts";
-import { isAnswered, type JobRecord } from "../store/job-record.ts";
+import { canGoOn, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 
 /**
@@ -7,8 +7,8 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  *
  * A job is accepted as `queued`. A worker claims it, which makes it `running` and counts one `attempt`. It ends
  * `succeeded` when the agent finished well and the steps after it (commit, push, pull request) are done, `failed` on
- * anything else. One whose agent asks a person is parked: it stays `running` without a process, and a worker resumes it when
- * it has an answer. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
+ * anything else. One that waits is parked: it stays `running` without a process, and a worker resumes it when
+ * it can go on. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
  * lost, a job that had pushed its branch has succeeded, and one whose agent had not started (or whose profile allows
  * it) is queued again; one that waits for a worktree of a lost instance fails.
  *
@@ -90,7 +90,7 @@ export const claimed = async (
   });
 };
 
-/** Resumes a parked job that has its answer; null: it is not there any more. */
+/** Resumes a parked job that can go on; null: it is not there any more. */
 export const resumed = (
   store: JobStore,
   { id, attempt }: JobRecord,
@@ -101,7 +101,7 @@ export const resumed = (
     trigger: "resume",
     attempt,
     patch: (record) =>
-      isAnswered(record)
+      canGoOn(record, at.getTime())
         ? {
             pod_name: instance.podName,
             instance_epoch: instance.epoch,

@@ -1,7 +1,7 @@
 import { isFinal } from "../contract/job.ts";
 import { failureOf } from "../kv/failure.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
-import { isAnswered, type JobRecord } from "../store/job-record.ts";
+import { canGoOn, type JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import type { Presence } from "./membership.ts";
 import type { QueueEntry } from "./queue.ts";
@@ -86,16 +86,16 @@ export const createSweep = (deps: Dependencies) => {
 
   /** One that is to run and not just on its way into the queue. */
   const isWaiting = (record: JobRecord): boolean =>
-    isAnswered(record) ||
+    canGoOn(record, deps.now().getTime()) ||
     (record.status === "queued" && Date.parse(record.created_at) < deps.now().getTime() - queueInterval);
 
   /** Sees to it that each job that is to run has a queue entry, and that none waits for an instance for ever. */
   const checkQueue = async (): Promise<void> => {
     const ids = await store.ids("queued", maxPerRound, from);
-    const answered = await store.due("answered", Number.MAX_SAFE_INTEGER);
+    const resumable = await store.due("resumable", deps.now().getTime());
     const waiting: QueueEntry[] = [];
     await forEach(
-      [...ids, ...answered].map((id) => ({ id })),
+      [...ids, ...resumable].map((id) => ({ id })),
       async (record) => {
         const { id, bound_to: boundTo } = record;
         if (!isWaiting(record)) return;
@@ -173,5 +173,5 @@ const rescue = async (deps: Dependencies, record: JobRecord, boundTo: string): P
     error: `The instance ${boundTo}, on whose disk the worktree is, has not been there for ${settings.lostInstanceGrace} s; prepare another worktree`,
   } as const;
   if (status === "queued") await endJob(deps, id, "giveUp", () => given);
-  else await endJob(deps, id, "fail", (current) => (isAnswered(current) ? given : null));
+  else await endJob(deps, id, "fail", (current) => (canGoOn(current, deps.now().getTime()) ? given : null));
 };

@@ -1,6 +1,6 @@
 import type { Redactor } from "../lib/redact.ts";
 import { orAborted } from "../lib/wait.ts";
-import { isAnswered, type JobRecord } from "../store/job-record.ts";
+import { canGoOn, isParked, type JobRecord } from "../store/job-record.ts";
 import type { Locks } from "../store/locks.ts";
 import type { Spool } from "../store/spool.ts";
 import { type Execute, type Interruption, type Outcome, createRun } from "./run.ts";
@@ -55,7 +55,9 @@ export const createWorker = (deps: Dependencies) => {
     if ((await ending) === null) return "done";
     // Read anew: an answer in this moment finds the entry still active, and adds none.
     const after = await store.get(id);
-    return after !== null && (after.status === "queued" || isAnswered(after)) ? "later" : "done";
+    return after !== null && (after.status === "queued" || canGoOn(after, now().getTime()))
+      ? "later"
+      : "done";
   };
 
   /** Writes the outcome. Never rejects. Resolves to the job; null: unknown. */
@@ -88,7 +90,9 @@ export const createWorker = (deps: Dependencies) => {
     const found = await store.get(id);
     // While the service stops no run begins: the next start recovers the job.
     if (found === null || stopping.signal.aborted || isBoundToAnother(found)) return null;
-    return found.status === "queued" || isAnswered(found) || wasClaimed(found) ? await claimAs(found) : null;
+    return found.status === "queued" || canGoOn(found, now().getTime()) || wasClaimed(found)
+      ? await claimAs(found)
+      : null;
   };
 
   const claimAs = async (found: JobRecord): Promise<Claim | "later" | null> => {
@@ -102,7 +106,7 @@ export const createWorker = (deps: Dependencies) => {
       const entry = register(found, isNew ? found.attempt + 1 : found.attempt);
       let record: JobRecord | null = null;
       try {
-        const claim = isNew ? claimed : isAnswered(found) ? resumed : async () => found;
+        const claim = isNew ? claimed : isParked(found) ? resumed : async () => found;
         record = await claim(store, found, { instance: deps.instance, at: now() });
         if (record?.status === "cancelled") entry.controller.abort("cancel" satisfies Interruption);
         return record === null ? null : { record, names, entry };
@@ -133,7 +137,7 @@ export const createWorker = (deps: Dependencies) => {
       id: queued.id,
       attempt,
       retryLost: queued.retry_lost,
-      isResumed: isAnswered(queued),
+      isResumed: isParked(queued),
       controller: new AbortController(),
       done: finished.promise,
       isAsking: false,

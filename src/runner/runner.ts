@@ -8,7 +8,7 @@ import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import { ProfileError, type Profiles } from "../profiles/profile.ts";
 import { borrowedBy, RepoError, type Repos, type Worktree, type CachedRepo } from "../repos/repos.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
@@ -250,7 +250,8 @@ export const createRunner = (deps: Dependencies) => {
     // It ended well: retention handles its worktree like that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
     const again = mayRunAgain(record);
-    if (record.status === "running" && (again || record.asked !== null)) return { requeue: true, patch: {} };
+    if (record.status === "running" && (again || outlivesInstance(record)))
+      return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
     const isThrowaway = record.read_only === true;
     const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));

@@ -81,12 +81,21 @@ export const toJob = (record: JobRecord): Job => {
   return { ...job, base_ref: job.base_ref || presumedBase };
 };
 
-/** Whether it waits without a process: nothing of it runs until it has an answer. */
-export const isParked = ({ status, unsettled, asked }: JobRecord): boolean =>
-  status === "running" && !unsettled && asked !== null;
+/** Whether it waits without a process: nothing of it runs until it goes on. */
+export const isParked = ({ status, unsettled }: JobRecord): boolean => status === "running" && !unsettled;
 
-/** Whether a parked job has what it waited for. */
-export const isAnswered = (record: JobRecord): boolean => isParked(record) && record.asked?.answer !== null;
+/** From when on a parked job can go on, ms since the epoch; Infinity: when it is answered; null: it is not parked. */
+export const goesOnAt = (record: JobRecord): number | null => {
+  if (!isParked(record)) return null;
+  if (record.asked?.answer === null) return Infinity;
+  return Date.parse(record.created_at);
+};
+
+/** Whether a parked job can go on at a time, ms since the epoch. */
+export const canGoOn = (record: JobRecord, at: number): boolean => (goesOnAt(record) ?? Infinity) <= at;
+
+/** Whether it is parked when its instance is lost, and goes on where it was. */
+export const outlivesInstance = ({ asked }: JobRecord): boolean => asked !== null;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

@@ -1,6 +1,6 @@
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
 import { all, byAge, listJobs, ofSession, ofStatus } from "./job-list.ts";
-import { isJobId, isParked, parseRecord, type JobRecord } from "./job-record.ts";
+import { goesOnAt, isJobId, isParked, parseRecord, type JobRecord } from "./job-record.ts";
 import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "./records.ts";
 
 /**
@@ -132,12 +132,12 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     /**
      * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
      * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
-     * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`; `answered`:
-     * parked ones that have their answer since then; `unanswered`: those whose time for it is over.
+     * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`; `resumable`:
+     * parked ones that can go on since then; `unanswered`: those whose time for it is over.
      */
     due: (what: Due, until: number, skip = 0): Promise<string[]> => {
       const worktrees = endedWorktrees(podName ?? "");
-      const indexes = { expired: expiring, removable, unbooked, worktrees, answered, unanswered };
+      const indexes = { expired: expiring, removable, unbooked, worktrees, resumable, unanswered };
       return idsIn(indexes[what], { until, skip, limit: maxBatch });
     },
 
@@ -169,14 +169,14 @@ type Tally = { lost: number; recovered: number };
 /** `unsettled`: the run has not been cleaned up, though the job may have ended, or the job is parked. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
-export type Due = "expired" | "worktrees" | "removable" | "unbooked" | "answered" | "unanswered";
+export type Due = "expired" | "worktrees" | "removable" | "unbooked" | "resumable" | "unanswered";
 
 /** `epoch`: of the start that runs it. */
 type UpdateGuard = { status: readonly JobStatus[]; attempt?: number; epoch?: string | null };
 export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotency">>;
 
 const [expiring, removable, unbooked] = ["expiring", "removable", "unbooked"];
-const [answered, unanswered] = ["answered", "unanswered"];
+const [resumable, unanswered] = ["resumable", "unanswered"];
 const [unsettledRuns, ids] = ["unsettled", "ids"];
 const worktreeUses = (worktree: string): string => `worktree:${worktree}`;
 const endedWorktrees = (pod: string): string => `worktrees:${pod}`;
@@ -233,11 +233,11 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
 };
 
 const parkedEntry = (record: JobRecord): IndexEntry | [] => {
-  const { asked, created_at } = record;
-  if (asked === null || !isParked(record)) return [];
-  return asked.answer === null
-    ? { index: unanswered, at: Date.parse(asked.waiting.until) }
-    : { index: answered, at: Date.parse(created_at) };
+  const at = goesOnAt(record);
+  if (at === null) return [];
+  return at === Infinity
+    ? { index: unanswered, at: Date.parse(record.asked?.waiting.until ?? "") }
+    : { index: resumable, at };
 };
 
 /** A run that has not been cleaned up: see `UnsettledRun`. */
