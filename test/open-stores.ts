@@ -1,6 +1,7 @@
 import type { Kv } from "../src/kv/kv.ts";
 import { isFinal } from "../src/contract/job.ts";
 import { createLog, type Log } from "../src/lib/log.ts";
+import { baseCheckKind, createBaseChecks, type BaseChecks } from "../src/store/base-checks.ts";
 import { createEventBus, eventBusLog, type EventBus } from "../src/store/event-bus.ts";
 import { createEventLog, type EventLog } from "../src/store/event-log.ts";
 import { openFilesRecords } from "../src/store/files-records.ts";
@@ -12,6 +13,9 @@ const now = (): Date => new Date();
 
 export const openFilesJobStore = async (directory: string, log: Log): Promise<JobStore> =>
   createJobStore(await openFilesRecords(jobKind(null), { directory, now, log }), null);
+
+export const openBaseChecks = async (directory: string, log: Log): Promise<BaseChecks> =>
+  createBaseChecks(await openFilesRecords(baseCheckKind, { directory, now, log }), now);
 
 /** The view of the instance `podName`. */
 export const openRedisJobStore = ({ kv, podName, log }: { kv: Kv; podName: string; log: Log }): JobStore =>

@@ -1,5 +1,5 @@
 import type { AgentEvent } from "../contract/event.ts";
-import type { FailureReason, JobSandbox, Outcome, Question, Usage } from "../contract/job.ts";
+import type { FailureReason, JobSandbox, Question, Report, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 import type { Allowed } from "../sandbox/sandbox.ts";
 
@@ -182,9 +182,6 @@ export type TurnOutcome = {
   usage: Usage | null;
   durationMs: number;
 };
-
-/** What an agent says has come of its work. `question`: empty unless it has one. */
-export type Report = { outcome: Outcome; summary: string; question: string };
 
 /** The outcome of a turn whose events do not matter. */
 export const outcomeOf = async (turn: AsyncIterable<TurnEvent>): Promise<TurnOutcome> => {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { CheckEvent } from "./check.ts";
 import { Denied, Instant, StageName, Usage } from "./job.ts";
 
 /**
@@ -96,6 +97,12 @@ export type StageEvent = z.infer<typeof StageEvent>;
 /** An entry of a job's event log. `seq` counts from 1 without gaps and is the SSE event id. */
 export const JobEvent = z
   .object({ seq: z.int().min(1), at: Instant, attempt: z.int() })
-  .and(z.union([StageEvent, AgentEvent]))
+  .and(z.union([StageEvent, CheckEvent, AgentEvent]))
   .meta({ id: "JobEvent" });
 export type JobEvent = z.infer<typeof JobEvent>;
+
+/** Whether the agent said or did it, and not the service. */
+export const isAgentEvent = <Event extends { type: JobEvent["type"] }>(
+  event: Event,
+): event is Exclude<Event, { type: (StageEvent | CheckEvent)["type"] }> =>
+  event.type !== "stage" && !event.type.startsWith("check_");

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Check } from "./check.ts";
 import { operation } from "./operation.ts";
 import { JobOptions, RunOptions } from "./run-options.ts";
 
@@ -33,6 +34,7 @@ export const FailureReason = z
     "push_failed",
     "pr_failed",
     "needs_input",
+    "checks_failed",
     "internal",
   ])
   .meta({ id: "FailureReason" });
@@ -40,9 +42,12 @@ export type FailureReason = z.infer<typeof FailureReason>;
 
 /** What came of a job. What git shows decides; what the agent says comes second. */
 export const Outcome = z
-  .enum(["changed", "no_change", "answered", "question", "plan"])
+  .enum(["changed", "no_change", "answered", "question", "checks_failed", "plan"])
   .meta({ id: "Outcome", example: "changed" });
 export type Outcome = z.infer<typeof Outcome>;
+
+/** What an agent says has come of its work. `question`: empty unless it has one. */
+export type Report = { outcome: Outcome; summary: string; question: string };
 
 /** The steps of a job in their order; a job passes each at most once per attempt. */
 export const StageName = z
@@ -182,12 +187,15 @@ export const Job = z
       .meta({ description: "What the branch changes over its base" }),
     outcome: Outcome.nullable().meta({
       description:
-        "What came of it: changed, no_change, answered, question (the agent cannot go on without an answer), or plan (it was not approved); null: it has not ended, or its agent did not come to an end",
+        "What came of it: changed, no_change, answered, question (the agent cannot go on without an answer), checks_failed, or plan (it was not approved); null: it has not ended, or its agent did not come to an end",
     }),
     summary: z
       .string()
       .nullable()
       .meta({ description: "What the agent says it did, at most 2,048 bytes", example: "Fixed the test." }),
+    checks: z.array(Check).meta({
+      description: "What the service ran on the work when its agent had ended; empty: nothing",
+    }),
     waiting: Waiting.nullable().meta({
       description: "What the running job waits for, until POST /jobs/{id}/answer; null: for nothing",
     }),

@@ -5,6 +5,7 @@ import { redactDeep, type Redactor } from "../lib/redact.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
+import type { CheckEvent } from "../contract/check.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { JobStatus, StageName, Waiting } from "../contract/job.ts";
@@ -62,8 +63,8 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
   return {
     signal,
     stage: (stage, detail) => {
-      // A job that was parked has passed it.
-      if (record.stages.some((passed) => passed.stage === stage && passed.attempt === record.attempt)) return;
+      // A job that was parked, or told of red checks, has passed it.
+      if (stages.some((passed) => passed.stage === stage && passed.attempt === record.attempt)) return;
       events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
       stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
       note({ stages: [...stages] }, stage !== "pushed" && stage !== "pull_request");
@@ -117,7 +118,7 @@ export type Run = {
   signal: AbortSignal;
   /** Stages from the push on are written at once: they decide whether a job whose instance is lost has succeeded. */
   stage: (stage: StageName, detail?: string) => void;
-  event: (event: AgentEvent) => void;
+  event: (event: AgentEvent | CheckEvent) => void;
   /** Adds a sentence to the job's warnings and to its events. */
   warn: (message: string) => void;
   /** Records progress that a crash may lose if it is `lazy` (the default). */

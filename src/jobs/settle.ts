@@ -161,7 +161,7 @@ const parkedAs = (
 });
 
 /** How long processes have worked on it, ms; null: none has. */
-const workedUntil = (record: JobRecord, at: Date): number | null => {
+export const workedUntil = (record: JobRecord, at: Date): number | null => {
   const { started_at, resumed_at, worked_ms } = record;
   if (started_at === null) return null;
   const since = Date.parse(resumed_at ?? started_at);
@@ -256,6 +256,7 @@ export const endPatch = (record: JobRecord, at: Date) => ({
   booked: false,
   waiting: null,
   asked: null,
+  checking: null,
   duration_ms: workedUntil(record, at),
   stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
 });

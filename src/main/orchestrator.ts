@@ -1,3 +1,5 @@
+import { createRunCommand } from "../agents/command.ts";
+import { createChecks } from "../runner/checks.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -162,6 +164,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     profiles,
     repos,
     taskFiles: stores.taskFiles,
+    checks: createChecks({
+      repos,
+      runCommand: createRunCommand({ settings, env, redact, sandbox }),
+      baseChecks: stores.baseChecks,
+    }),
     agent,
     instance: mark,
     orphanGrace,

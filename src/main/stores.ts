@@ -25,6 +25,7 @@ import { openRedisRecords } from "../store/redis-records.ts";
 import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import { completionKind, createCompletionStore } from "../store/completion-store.ts";
 import { conversationKind, createConversationStore } from "../store/conversation-store.ts";
+import { baseCheckKind, createBaseChecks } from "../store/base-checks.ts";
 import { createTaskFiles, taskFilesKind } from "../store/task-files.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 
@@ -73,6 +74,7 @@ export const openStores = async (request: Request) => {
   const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
+  const baseChecks = createBaseChecks(await open(baseCheckKind, join(jobsDir, "checks")), now);
   /** What the event log needs of a job's record; null: there is none. */
   const describe = async (id: string) => {
     const record = await jobs.get(id);
@@ -96,6 +98,7 @@ export const openStores = async (request: Request) => {
     jobs,
     worktrees,
     taskFiles,
+    baseChecks,
     events,
     jobEnds: notifier,
     changes: createJobChanges({ store: jobs, notifier }),

@@ -1,9 +1,10 @@
-import { isMap, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
 import { suggestion } from "../lib/nearest.ts";
+import { Checks } from "./checks.ts";
 import { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
 import { SandboxBlock } from "./sandbox-policy.ts";
+import { parseYamlMap } from "./yaml-map.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 
@@ -56,6 +57,14 @@ const Definition = z.strictObject({
   claude: ClaudeBlock.nullish(),
   sandbox: SandboxBlock.nullish(),
   deliver: Deliver.nullish(),
+  checks: Checks.nullish(),
+  check_rounds: z
+    .int("must be a whole number")
+    .min(0, "must not be negative")
+    .max(20, "must be at most 20")
+    .nullish(),
+  checks_from: z.literal("repository", "must be repository").nullish(),
+  on_red: z.enum(["none", "push", "draft"], "must be none, push or draft").nullish(),
   allow_host: flag,
 });
 
@@ -66,25 +75,6 @@ export const parseDefinition = (path: string, source: string): Definition => {
   const result = Definition.safeParse(parseYamlMap(path, source));
   if (result.success) return result.data;
   throw new FileFault(`${path}: ${result.error.issues.flatMap(describeIssue).join("; ")}`);
-};
-
-/** Parses a YAML file of `key: value` lines; an empty file has none. @throws FileFault */
-export const parseYamlMap = (path: string, source: string): unknown => {
-  const lines = new LineCounter();
-  const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
-  const [error] = document.errors;
-  if (error !== undefined) {
-    const { line, col } = lines.linePos(error.pos[0]);
-    throw new FileFault(`${path}: is not valid YAML at line ${line}, column ${col}: ${error.message}`);
-  }
-  if (document.contents !== null && !isMap(document.contents))
-    throw new FileFault(`${path}: must hold \`key: value\` lines`);
-  try {
-    return document.toJS() ?? {};
-  } catch (cause) {
-    // Thrown when aliases would expand a small document enormously.
-    throw new FileFault(`${path}: has aliases that make it too large`, { cause });
-  }
 };
 
 const describeIssue = (issue: z.core.$ZodIssue): string[] => {

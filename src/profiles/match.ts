@@ -23,11 +23,14 @@ export const ruleFor = (
 
 const wildcards: Record<string, string> = { "**": "[^]*", "*": "[^/]*", "?": "[^/]" };
 
+/** Whether a path in a repository matches a pattern: `*` within a name, `**` through directories. */
+export const matchesPath = (glob: string, path: string): boolean => globPattern(glob, "").test(path);
+
 /** Not `path.matchesGlob`: its `*` skips names that begin with a dot, such as `acme/.github`. */
-const globPattern = (glob: string): RegExp => {
+const globPattern = (glob: string, flags = "i"): RegExp => {
   const source = glob.replaceAll(
     /\*\*|[^]/g,
     (part) => wildcards[part] ?? part.replace(/[\\^$.|+()[\]{}]/, "\\$&"),
   );
-  return new RegExp(`^${source}$`, "i");
+  return new RegExp(`^${source}$`, flags);
 };

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { FileFault, readContained } from "./contained.ts";
-import { parseYamlMap } from "./definition.ts";
+import { parseYamlMap } from "./yaml-map.ts";
 
 /** Models that every agent can use, in the CLI's terms. */
 const tiers = ["haiku", "sonnet", "opus"] as const;

@@ -1,6 +1,7 @@
 import type { Profile } from "../contract/profile.ts";
 import type { JobOptions, TaskFile } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import type { CheckDefinition } from "./checks.ts";
 import type { Deliver } from "./definition.ts";
 import type { SessionJob } from "./transcript-home.ts";
 
@@ -48,6 +49,14 @@ export type ResolvedProfile = Profile & {
   plan: boolean;
   /** Templates of its commit message and pull request; null, absent: the usual texts. */
   deliver: Deliver;
+  /** What the service runs on its work before that is called ready. */
+  checks: CheckDefinition[];
+  /** How often its agent is told of red checks, to mend them. */
+  checkRounds: number;
+  /** Whether the checks of the repository are run, too: those of `.svc/checks.yml` of the commit that the work begins with. */
+  repositoryChecks: boolean;
+  /** What becomes of the branch of a job whose checks stay red. */
+  onRed: "none" | "push" | "draft";
   /** Whether a submission may name hosts that its agent may reach. */
   allowHost: boolean;
 };

@@ -1,3 +1,4 @@
+import { definedChecks } from "./checks.ts";
 import { realpath } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import type { Settings } from "../config/variables.ts";
@@ -245,6 +246,10 @@ const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
       questions: definition.questions ?? (readOnly ? "never" : "ask"),
       plan: definition.plan ?? false,
       deliver: definition.deliver ?? {},
+      checks: definedChecks(definition.checks),
+      checkRounds: definition.check_rounds ?? 2,
+      repositoryChecks: definition.checks_from === "repository",
+      onRed: definition.on_red ?? "none",
       retryLost: definition.retry_lost ?? false,
       readOnly,
       allowHost: definition.allow_host ?? false,

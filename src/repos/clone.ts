@@ -190,8 +190,8 @@ export const openWorktree = async (
   return { agent, owned };
 };
 
-/** `agent`: the clone that is there. `index`: of the branch's tip, which is to be checked out. */
-type Written = { agent: AgentClone | null; tip?: string | null; index?: string };
+/** `agent`: the clone that is there. `index`: of the branch's tip, or of `head`, which is to be checked out. */
+type Written = { agent: AgentClone | null; tip?: string | null; index?: string; head?: string };
 
 /**
  * Writes the agent's clone: nothing that an agent planted, the refs of the remote as cached, its branch at `tip`. From the
@@ -200,7 +200,7 @@ type Written = { agent: AgentClone | null; tip?: string | null; index?: string }
 export const writeClone = async (
   context: GitContext,
   worktree: Worktree,
-  { agent, tip = null, index }: Written,
+  { agent, tip = null, index, head }: Written,
 ): Promise<void> => {
   const { gitDir, cacheDir } = worktree;
   const here = (await isDirectory(gitDir)) ? agent : null;
@@ -219,7 +219,7 @@ export const writeClone = async (
   await rm(join(gitDir, "refs"), { recursive: true, force: true });
   await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
   if (index === undefined) return;
-  await replace(join(gitDir, "HEAD"), `ref: ${branchRef(worktree)}\n`);
+  await replace(join(gitDir, "HEAD"), `${head ?? `ref: ${branchRef(worktree)}`}\n`);
   await copyIndex(index, join(gitDir, "index"));
 };
 

@@ -3,7 +3,15 @@ import { dirname, join } from "node:path";
 import { fetchOptions } from "./cache.ts";
 import { type How, capture, readWhole, reasonOf, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
-import { branchRef, emptyTree, hasDirectory, readRefs, requireDirectory, writeClone } from "./clone.ts";
+import {
+  branchRef,
+  emptyTree,
+  hasDirectory,
+  openWorktree,
+  readRefs,
+  requireDirectory,
+  writeClone,
+} from "./clone.ts";
 import { changedFiles } from "./diff.ts";
 import { attempt } from "./failure.ts";
 import { runGit, runRemote, type GitContext } from "./git-context.ts";
@@ -62,6 +70,52 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
       return tip;
     },
   );
+
+/**
+ * Gives the worktree the files of a commit, and its branch the commit `tip`: all that is different goes, but ignored files
+ * and what git does not take. Another commit than the tip is checked out on no branch. `from`: the commit that may be checked
+ * out there. Resolves to the paths that differed.
+ */
+export const checkOutCommit = (
+  context: GitContext,
+  worktree: Worktree,
+  { commit, tip, from }: { commit: string; tip: string; from?: string | undefined },
+): Promise<string[]> =>
+  attempt(
+    context,
+    { reason: "worktree_failed", what: `check out ${commit} in the worktree ${worktree.path}` },
+    async () => {
+      const { path, ownDir } = worktree;
+      if (from !== undefined) {
+        // From commit to commit: what only one of them ignores is not taken for what was added to it.
+        await openWorktree(context, worktree);
+        await runGit(context, worktree, ["read-tree", "-i", "--reset", from]);
+        await runGit(context, worktree, ["read-tree", "--reset", "-u", commit]);
+      }
+      const { agent, index, tree } = await capture(context, worktree);
+      const changed = await changedFiles(context, ownDir, { from: commit, to: tree });
+      await runGit(context, { path, ownDir, index }, ["read-tree", "--reset", "-u", commit]);
+      await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
+      return changed.map((file) => file.path);
+    },
+  );
+
+/** The text of a file of the commit that the work began with; null: it has none. @throws RepoError when it is too large */
+export const fileAtBase = async (
+  context: GitContext,
+  { ownDir, baseSha }: Worktree,
+  { path, maxBytes }: { path: string; maxBytes: number },
+): Promise<string | null> => {
+  if (baseSha === null) return null;
+  const name = `${baseSha}:${path}`;
+  const input = `${name}\n`;
+  const asked = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
+  const [, size] = /^[0-9a-f]{40} blob (\d+)$/m.exec(asked.stdout) ?? [];
+  if (size === undefined) return null;
+  if (Number(size) > maxBytes)
+    throw new RepoError("worktree_failed", `${path} of ${baseSha} has more than ${maxBytes} bytes`);
+  return (await runGit(context, ownDir, ["cat-file", "blob", name])).stdout;
+};
 
 /** The commits that are no ancestor of another, in the same order. */
 const independent = async (

@@ -7,7 +7,16 @@ import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { checkOutFiles } from "./checkout-care.ts";
 import { hasDirectory } from "./clone.ts";
-import { captureCommit, commitAll, inspectWorktree, salvage, saveBranch, unsavable } from "./commit.ts";
+import {
+  captureCommit,
+  checkOutCommit,
+  commitAll,
+  fileAtBase,
+  inspectWorktree,
+  salvage,
+  saveBranch,
+  unsavable,
+} from "./commit.ts";
 import { diffChange } from "./diff.ts";
 import {
   cacheGitDir,
@@ -80,6 +89,10 @@ export const createRepos = ({
     inspect: on(inspectWorktree),
     commitAll: (worktree: Worktree, message: string, signal: AbortSignal) =>
       commitAll({ ...context, signal }, worktree, message),
+    checkOutCommit: (worktree: Worktree, to: Parameters<typeof checkOutCommit>[2], signal: AbortSignal) =>
+      checkOutCommit({ ...context, signal }, worktree, to),
+    fileAtBase: (worktree: Worktree, file: Parameters<typeof fileAtBase>[2], signal: AbortSignal) =>
+      fileAtBase({ ...context, signal }, worktree, file),
     saveBranch: on(saveBranch),
     salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
       salvage({ ...context, signal }, worktree, name),

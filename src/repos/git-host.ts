@@ -18,7 +18,7 @@ import { RepoError, type PullRequest } from "./repos.ts";
  */
 export const openPullRequest = async (
   context: GitContext,
-  { worktree, title, body }: PullRequest,
+  { worktree, isDraft, title, body }: PullRequest,
 ): Promise<{ url: string | null; reason: string | null }> => {
   const { baseRef, cacheDir, baseSha, branch, repoUrl } = worktree;
   const without = (reason: string) => ({ url: null, reason });
@@ -41,10 +41,14 @@ export const openPullRequest = async (
     const found = OpenPullRequests.parse(JSON.parse(await gh(context, repo, list)));
     // A fork may have a branch of the same name.
     const open = found.find((pull) => !pull.isCrossRepository);
-    if (open !== undefined) return { url: open.url, reason: null };
+    if (open !== undefined) {
+      if (isDraft) await gh(context, repo, ["pr", "ready", "--undo", open.url]);
+      return { url: open.url, reason: null };
+    }
     // The host takes 256 characters of title and 65,536 of body.
     const text = ["--title", title.slice(0, 256), "--body-file", "-"];
-    const create = ["pr", "create", ...of, "--base", baseRef, ...text];
+    const draft = isDraft ? ["--draft"] : [];
+    const create = ["pr", "create", ...of, ...draft, "--base", baseRef, ...text];
     const output = await gh(context, repo, create, body.slice(0, 65_000));
     const url = /https?:\/\/\S+/.exec(output)?.[0];
     if (url === undefined)

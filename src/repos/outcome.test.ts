@@ -235,7 +235,7 @@ test("a refused push reports the server's reason, and the work stays", async () 
 
 test("without a git host only the branch is pushed, and the reason is reported", async () => {
   const { repos, worktree } = await makeWorktree();
-  const request = { worktree, title: "t", body: "b", signal: never };
+  const request = { worktree, isDraft: false, title: "t", body: "b", signal: never };
   expect(await repos.openPullRequest(request)).toEqual({
     url: null,
     reason: expect.stringContaining("not on the git host github.com"),

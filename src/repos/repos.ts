@@ -120,6 +120,8 @@ export type Diff = {
 
 export type PullRequest = {
   worktree: Worktree;
+  /** Whether it is not ready for review: one that is open already is no longer. */
+  isDraft: boolean;
   title: string;
   body: string;
 };

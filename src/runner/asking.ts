@@ -3,6 +3,7 @@ import type { Answer } from "../contract/answer.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Waiting } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
+import { workedUntil } from "../jobs/settle.ts";
 import type { JobOptions } from "../contract/run-options.ts";
 import type { Limits } from "../profiles/profile.ts";
 import { cutEnd } from "../lib/tail-buffer.ts";
@@ -95,10 +96,10 @@ export const withLostQuestion = (record: JobRecord): JobRecord => ({
   asked: record.asked && { ...record.asked, deferred: false },
 });
 
-/** What a job that goes on may still use: its earlier processes have had their part. */
-export const leftOf = (record: JobRecord, limits: Limits): Partial<JobOptions> => {
-  if (record.resumed_at === null) return {};
-  const { options, worked_ms, num_turns, cost_usd } = record;
+/** What a job that goes on may still use: its earlier processes and checks have had their part. */
+export const leftOf = (record: JobRecord, limits: Limits, now: Date): Partial<JobOptions> => {
+  if (record.resumed_at === null && record.check_round === 0 && record.checking === null) return {};
+  const { options, num_turns, cost_usd } = record;
   const least = (asked: number | null, most: number | null): number =>
     Math.min(asked ?? Infinity, most ?? Infinity);
   const left = (most: number, used: number, smallest: number): number | null =>
@@ -106,7 +107,7 @@ export const leftOf = (record: JobRecord, limits: Limits): Partial<JobOptions> =
   return {
     timeout_seconds: left(
       least(options.timeout_seconds, limits.timeout_seconds),
-      Math.floor(worked_ms / 1000),
+      Math.floor((workedUntil(record, now) ?? 0) / 1000),
       1,
     ),
     max_turns: left(least(options.max_turns, limits.max_turns), num_turns ?? 0, 1),

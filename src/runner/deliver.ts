@@ -1,4 +1,5 @@
 import type { TurnOutcome } from "../agents/agent.ts";
+import { type Check, isRed } from "../contract/check.ts";
 import type { Run } from "../jobs/run.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
@@ -7,6 +8,7 @@ import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Worktree, WorktreeState } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { fenced } from "./checks.ts";
 
 type Work = {
   record: JobRecord;
@@ -27,6 +29,8 @@ export type Committed = {
   /** Whether it has commits beyond its base. */
   isAhead: boolean;
   diffStat: WorktreeState["diffStat"];
+  /** Paths that differ from the base. */
+  paths: string[];
 };
 
 /** Reports the changes of a read-only profile's agent, which are discarded with its worktree. */
@@ -52,14 +56,15 @@ export const commitWork = async (work: Work): Promise<Committed> => {
   const tip = left.dirty
     ? await repos.commitAll(worktree, redact(commitMessage(work)), run.signal)
     : left.head;
-  const { ahead, diffStat } = left.dirty ? await repos.inspect(worktree, run.signal) : left;
-  return { tip, isAhead: ahead > 0, diffStat };
+  const { ahead, diffStat, paths } = left.dirty ? await repos.inspect(worktree, run.signal) : left;
+  return { tip, isAhead: ahead > 0, diffStat, paths };
 };
 
 type Delivery = Work & {
   work: Committed;
   profile: ResolvedProfile;
-  agent: TurnOutcome;
+  agent: Pick<TurnOutcome, "report" | "text">;
+  checks: readonly Check[];
   ended: Pick<JobRecord, "outcome" | "summary">;
 };
 
@@ -77,13 +82,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   }
   await repos.push(worktree, run.signal);
   run.stage("pushed", worktree.branch);
-  const asked = repos.openPullRequest({
-    worktree,
-    title: redact(pullRequestTitle(delivery)),
-    body: redact(pullRequestBody(delivery)),
-    signal: run.signal,
-  });
-  const { url, reason } = await asked.catch((error: unknown) => {
+  const { url, reason } = await openPullRequest(delivery, { isDraft: false }).catch((error: unknown) => {
     if (!run.signal.aborted || run.signal.reason === "cancel") throw error;
     return { url: null, reason: pullRequestUnknown(worktree.branch) };
   });
@@ -91,6 +90,38 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   run.note({ pr_url: url });
   if (url !== null) run.stage("pull_request", url);
   return { ...patch, pr_url: url };
+};
+
+const openPullRequest = (delivery: Delivery, { isDraft }: { isDraft: boolean }) => {
+  const { run, worktree, repos, redact } = delivery;
+  const [title, body] = [pullRequestTitle(delivery), pullRequestBody(delivery)].map(redact);
+  return repos.openPullRequest({
+    worktree,
+    isDraft,
+    title: title ?? "",
+    body: body ?? "",
+    signal: run.signal,
+  });
+};
+
+/** Delivers work whose checks stay red, as far as the profile says so, and never as ready. That it fails is a warning. */
+export const deliverRed = async (delivery: Delivery): Promise<JobPatch> => {
+  const { run, worktree, profile, repos, work } = delivery;
+  const patch: JobPatch = { branch: worktree.branch, commit_sha: work.tip, diff_stat: work.diffStat };
+  if (profile.onRed === "none" || worktree.repoUrl === "" || !work.isAhead) return patch;
+  try {
+    await repos.push(worktree, run.signal);
+    if (profile.onRed === "push") return patch;
+    const { url, reason } = await openPullRequest(delivery, { isDraft: true });
+    if (reason !== null) run.warn(reason);
+    return { ...patch, pr_url: url };
+  } catch (error) {
+    run.signal.throwIfAborted();
+    run.warn(
+      `on_red: ${profile.onRed} of the profile failed: ${error instanceof Error ? error.message : String(error)}`,
+    );
+    return patch;
+  }
 };
 
 const changesIn = ({ paths, kept, ahead }: WorktreeState): string[] => {
@@ -144,15 +175,19 @@ const oneLine = (text: string): string => text.replace(/[\p{Cc}\s]+/gu, " ").tri
 
 /** Says first what a reviewer wants to know: where this comes from and what it cost. */
 const pullRequestBody = (delivery: Delivery): string => {
-  const { record, agent, ended, templates } = delivery;
-  if (templates.body) return filled(templates.body, delivery);
+  const { record, agent, ended, templates, checks } = delivery;
+  const warning = checks.some(isRed)
+    ? ["> [!WARNING]", "> Not ready for review: checks are red, see the end.", ""]
+    : [];
+  if (templates.body)
+    return [...warning, filled(templates.body, delivery), "", ...checkLines(checks)].join("\n");
   const facts = [
     ["Job", record.id],
     ["Outcome", ended.outcome ?? "unknown"],
     ["Profile", record.profile],
-    ["Model", agent.model ?? record.model ?? "unknown"],
-    ["Cost", agent.costUsd === null ? "unknown" : `$${agent.costUsd.toFixed(4)}`],
-    ["Turns", agent.numTurns === null ? "unknown" : String(agent.numTurns)],
+    ["Model", record.model ?? "unknown"],
+    ["Cost", record.cost_usd === null ? "unknown" : `$${record.cost_usd.toFixed(4)}`],
+    ["Turns", record.num_turns === null ? "unknown" : String(record.num_turns)],
   ];
   const quoted = cut(record.task, 4000)
     .split(/\r?\n/)
@@ -160,6 +195,7 @@ const pullRequestBody = (delivery: Delivery): string => {
   const words = agent.report?.summary ?? agent.text;
   const summary = words === "" ? [] : ["### Summary by the agent", "", cut(words, 8000), ""];
   return [
+    ...warning,
     "### Task",
     "",
     ...quoted,
@@ -169,7 +205,19 @@ const pullRequestBody = (delivery: Delivery): string => {
     "|---|---|",
     ...facts.map(([name, value]) => `| ${name} | ${value} |`),
     "",
+    ...checkLines(checks),
   ].join("\n");
+};
+
+/** What a reviewer has to know of each: a red one with the end of its output. */
+const checkLines = (checks: readonly Check[]): string[] => {
+  if (checks.length === 0) return [];
+  const lines = checks.map(
+    ({ name, status }) =>
+      `- ${name}: ${status === "failed_before" ? "failed, as before the change" : status.replace("_", " ")}`,
+  );
+  const outputs = checks.filter(isRed).flatMap(({ name, log }) => ["", `#### ${name}`, "", fenced(log)]);
+  return ["### Checks", "", ...lines, ...outputs, ""];
 };
 
 const cut = (text: string, length: number): string =>

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Report } from "../agents/agent.ts";
+import type { Report } from "../contract/job.ts";
 import type { Outcome } from "../contract/job.ts";
 import { claimJob } from "./runner.fixture.ts";
 import { judge } from "./outcome.ts";
@@ -57,7 +57,9 @@ describe("what came of an agent that ended well", () => {
     ],
     ["no report, and no words", {}, { outcome: "no_change", question: null }],
   ])("%s", (_what, facts, judged) => {
-    expect(judge({ changed: false, readOnly: false, report: null, text: "", ...facts })).toEqual(judged);
+    expect(
+      judge({ changed: false, isRed: false, readOnly: false, report: null, text: "", ...facts }),
+    ).toEqual(judged);
   });
 });
 

@@ -10,10 +10,12 @@ import { createRedactor } from "../lib/redact.ts";
 import { createNotifier } from "../lib/notifier.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { makeRepos, makeRemote } from "../repos/repos.fixture.ts";
-import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
+import { openBaseChecks, openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
+import { createRunCommand } from "../agents/command.ts";
+import { createChecks } from "./checks.ts";
 import { createRunner } from "./runner.ts";
 import { noBoundary } from "../profiles/profiles.fixture.ts";
 
@@ -32,7 +34,11 @@ export const claimJob = async (
   const events = openFilesEventLog(join(directory, "events"), { jobs: store, now, log });
   const { repos } = await makeRepos();
   const remote = await makeRemote();
+  const env = { PATH: process.env["PATH"] };
+  const baseChecks = await openBaseChecks(join(directory, "checks"), log);
+  const runCommand = createRunCommand({ settings: { agentEnv: [], agentHome: directory }, env, redact });
   const runner = createRunner({
+    checks: createChecks({ repos, runCommand, baseChecks }),
     profiles: createProfiles({
       settings: { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 },
       companions: async () => null,
@@ -45,7 +51,7 @@ export const claimJob = async (
     taskFiles: { put: async () => undefined, get: async () => null, remove: async () => undefined },
     agent: createClaudeAgent({
       settings: { ...fakeSettings(directory), ...settings },
-      env: { PATH: process.env["PATH"] },
+      env,
       redact,
     }),
     newId: randomUUID,
@@ -78,31 +84,35 @@ export const claimJob = async (
     ...patch,
   };
   await store.create(record);
-  const stop = new AbortController();
-  const run = createRun(
-    {
-      store,
-      events,
-      jobEnds: createNotifier(),
-      mustPark: async () => mustPark,
-      settings: { questionLive: 60 },
-      now,
-      redact,
-      log,
-    },
-    record,
-    stop.signal,
-  );
+  let stop = new AbortController();
+  const newRun = () =>
+    createRun(
+      {
+        store,
+        events,
+        jobEnds: createNotifier(),
+        mustPark: async () => mustPark,
+        settings: { questionLive: 60 },
+        now,
+        redact,
+        log,
+      },
+      record,
+      stop.signal,
+    );
   return {
     /** In which profiles are. */
     home: directory,
     record,
-    run,
+    run: newRun(),
     remote,
     settleLost: runner.settleLost,
     /** Runs the job; `over` takes the place of what the run does. */
-    execute: (over: Partial<Run> = {}) => runner.execute(record, { ...run, ...over }),
-    interrupt: (reason: Interruption): void => stop.abort(reason),
+    execute: (over: Partial<Run> = {}, from = record) => runner.execute(from, { ...newRun(), ...over }),
+    interrupt: (reason: Interruption): void => {
+      stop.abort(reason);
+      stop = new AbortController();
+    },
     stored: async (): Promise<JobRecord> => (await store.get(record.id)) ?? record,
     published: async () => {
       await events.finish(record.id);

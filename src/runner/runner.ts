@@ -1,6 +1,8 @@
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/run.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
+import { type Check, isRed } from "../contract/check.ts";
+import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
@@ -12,7 +14,8 @@ import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
-import { commitWork, deliver, reportDiscarded } from "./deliver.ts";
+import { type Committed, commitWork, deliver, deliverRed, reportDiscarded } from "./deliver.ts";
+import { afterChecks, checksOf, howItEnded, namedByChecks, redText, type RunChecks } from "./checks.ts";
 import { unanswered } from "../jobs/answer.ts";
 import { endedAsking, judge, summaryOf } from "./outcome.ts";
 import { afterAsking, type Asking, leftOf, withLostQuestion } from "./asking.ts";
@@ -23,6 +26,7 @@ type Dependencies = {
   repos: Repos;
   taskFiles: TaskFiles;
   agent: Agent;
+  checks: RunChecks;
   newId: () => string;
   /** For texts that leave the service with a pull request. */
   redact: Redact;
@@ -43,7 +47,13 @@ export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
 
   const execute: Execute = async (record, run) => {
-    const progress: Progress = { worktree: null, isThrowaway: false, agent: null };
+    const progress: Progress = {
+      worktree: null,
+      isThrowaway: false,
+      agent: null,
+      facts: {},
+      checking: record.checking,
+    };
     try {
       const outcome = await attempt(record, run, progress);
       await discard(record, progress);
@@ -64,18 +74,53 @@ export const createRunner = (deps: Dependencies) => {
     if (record.asked?.answer?.kind === "refuse") return refusedPlan;
     const profile = await profiles.pin(record.profile);
     const place = await prepare(record, run, profile, progress);
-    const agent = await runAgent(record, run, profile, place);
-    progress.agent = agent;
+    const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
+    const given: Given = { run, profile, place, definitions, progress };
+    let next = begun(record, definitions);
+    for (;;) {
+      const worked = next.job.checking === null ? await work(next.job, next.said, given) : next;
+      if ("outcome" in worked) return worked.outcome;
+      const concluded = await conclude(worked.job, given);
+      if ("outcome" in concluded) return concluded.outcome;
+      next = concluded;
+    }
+  };
+
+  /** A turn of the agent. The job with what came of it; or how it ends, when there is nothing to deliver. */
+  const work = async (
+    job: JobRecord,
+    said: string | null,
+    given: Given,
+  ): Promise<{ outcome: Outcome } | { job: JobRecord }> => {
+    const { run, profile, definitions, progress } = given;
+    const agent = await runAgent(job, said, given);
+    const facts = agentFacts(job, agent);
+    Object.assign(progress, { agent, facts });
+    if (agent.prompted) progress.checking = null;
     const next = afterAsking({ ...agent, questions: profile.questions, stopped: run.signal });
-    if (next === "park") return await parked(record, run, progress, agent);
-    if (next === "refuse") return await endWith(record, run, progress, refusedPlan);
-    if (next === "fail") return await endWith(record, run, progress, unansweredRun(record, agent.asking));
+    if (next === "park") return { outcome: await parked(job, run, progress, agent) };
+    if (next === "refuse") return { outcome: await endWith(job, run, progress, refusedPlan) };
+    if (next === "fail")
+      return { outcome: await endWith(job, run, progress, unansweredRun(job, agent.asking)) };
     run.signal.throwIfAborted();
-    if (!agent.ok) return await endWith(record, run, progress, failedRun(agent));
+    if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent)) };
+    const plan_approved = job.plan_approved || agent.asking.answer?.kind === "approve";
+    const ended = {
+      ...job,
+      ...facts,
+      plan_approved,
+      asked: null,
+      checking: { report: agent.report, tell: false },
+    };
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
-    if (!(await run.isOwner())) throw new LostOwnership("another run owns the job");
-    run.note(agentFacts(record, agent));
-    return await conclude(record, run, profile, { place, agent, progress });
+    const isOwner =
+      definitions.length > 0
+        ? await run.record({ ...facts, asked: null, checking: ended.checking })
+        : await run.isOwner();
+    if (!isOwner) throw new LostOwnership("another run owns the job");
+    if (definitions.length > 0) progress.checking = ended.checking;
+    else run.note(facts);
+    return { job: ended };
   };
 
   /** The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. */
@@ -96,19 +141,25 @@ export const createRunner = (deps: Dependencies) => {
     return { own, worktree, firstHead };
   };
 
-  const runAgent = async (record: JobRecord, run: Run, profile: Pinned, { own, worktree }: Place) => {
-    const launch = await profile.materialise({
+  const launchOf = async (record: JobRecord, { profile, place: { own, worktree } }: Given) =>
+    await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
-      options: { ...record.options, ...leftOf(record, profile.limits) },
+      options: { ...record.options, ...leftOf(record, profile.limits, new Date()) },
       allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
+
+  const runAgent = async (record: JobRecord, said: string | null, given: Given) => {
+    const { run, profile, place } = given;
+    const { own, worktree } = place;
+    const launch = await launchOf(record, given);
     const turn = {
       record,
+      said,
       run,
       worktree: own,
       directory: worktree.path,
@@ -129,29 +180,73 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   /** Commits, judges and delivers the work of an agent that finished well. */
-  const conclude = async (
-    record: JobRecord,
-    run: Run,
-    profile: Pinned,
-    { place, agent, progress }: { place: Place; agent: TurnOutcome; progress: Progress },
-  ): Promise<Outcome> => {
+  const conclude = async (record: JobRecord, given: Given): Promise<{ outcome: Outcome } | Next> => {
+    const { run, profile, place, definitions, progress } = given;
     const { worktree, firstHead } = place;
+    const agent = { report: record.checking?.report ?? null, text: record.output ?? "" };
     const summary = summaryOf(agent);
-    const templates = profile.deliver;
-    const given = { record, run, worktree, summary, templates, repos, redact: deps.redact };
-    const work = profile.readOnly ? await reportDiscarded(given) : await commitWork(given);
+    const about = { record, run, worktree, summary, repos, templates: profile.deliver, redact: deps.redact };
+    const work = profile.readOnly ? await reportDiscarded(about) : await commitWork(about);
     const changed = work !== null && work.tip !== firstHead;
-    const { outcome, question } = judge({ ...agent, changed, readOnly: profile.readOnly });
-    const ended = { outcome, summary };
+    const checks = changed ? await runChecks(record, work, given) : [];
+    const next = afterChecks(checks, { round: record.check_round, rounds: profile.checkRounds });
+    if (next === "tell") return await told(record, checks, given);
+    const { outcome, question } = judge({
+      ...agent,
+      changed,
+      isRed: next === "fail",
+      readOnly: profile.readOnly,
+    });
+    const ended = { outcome, summary, checks };
     if (outcome === "question")
-      return await endWith(record, run, progress, {
-        kind: "failed",
-        patch: { ...ended, ...endedAsking(record.id, question) },
-      });
+      return {
+        outcome: await endWith(record, run, progress, {
+          kind: "failed",
+          patch: { ...ended, ...endedAsking(record.id, question) },
+        }),
+      };
     if (question !== null) run.warn(`The agent asks: ${question}`);
-    const delivered =
-      work === null ? { branch: null } : await deliver({ ...given, work, profile, agent, ended });
-    return { kind: "succeeded", patch: { ...agentFacts(record, agent), ...ended, ...delivered } };
+    const named = changed ? namedByChecks(definitions, work.paths) : null;
+    if (named !== null) run.warn(named);
+    if (work === null)
+      return { outcome: { kind: "succeeded", patch: { ...progress.facts, ...ended, branch: null } } };
+    const delivery = { ...about, work, profile, agent, ended, checks };
+    if (next === "deliver")
+      return {
+        outcome: { kind: "succeeded", patch: { ...progress.facts, ...ended, ...(await deliver(delivery)) } },
+      };
+    const patch = { ...ended, ...(await deliverRed(delivery)), ...endedRed(record, checks) };
+    return { outcome: await endWith(record, run, progress, { kind: "failed", patch }) };
+  };
+
+  const runChecks = async (record: JobRecord, { tip, paths }: Committed, given: Given): Promise<Check[]> => {
+    const { run, place, definitions } = given;
+    if (definitions.length === 0 || tip === null) return [];
+    // Where it is, should the service end in the middle.
+    run.note({ commit_sha: tip }, { lazy: false });
+    return await deps.checks({
+      jobId: record.id,
+      run,
+      worktree: place.worktree,
+      tip,
+      paths,
+      definitions,
+      launch: await launchOf(record, given),
+      round: record.check_round,
+    });
+  };
+
+  /** Its agent gets another turn. From here on the round counts. */
+  const told = async (
+    record: JobRecord,
+    checks: Check[],
+    { run, definitions, progress }: Given,
+  ): Promise<Next> => {
+    const checking = { report: null, tell: true };
+    const patch = { checks, check_round: record.check_round + 1, checking };
+    if (!(await run.record(patch))) throw new LostOwnership("another run owns the job");
+    progress.checking = checking;
+    return begun({ ...record, ...patch }, definitions);
   };
 
   /** Later attempts count what the first one did. */
@@ -187,9 +282,8 @@ export const createRunner = (deps: Dependencies) => {
     progress: Progress,
     outcome: Outcome,
   ): Promise<Outcome> => {
-    const spent = progress.agent === null ? {} : agentFacts(record, progress.agent);
     const saved = await saveWork(record, progress, run.warn);
-    return { ...outcome, patch: { ...spent, ...outcome.patch, ...saved } };
+    return { ...outcome, patch: { ...progress.facts, ...outcome.patch, ...saved } };
   };
 
   /** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
@@ -218,7 +312,7 @@ export const createRunner = (deps: Dependencies) => {
 
   const saveWork = async (
     record: JobRecord,
-    { worktree, isThrowaway }: Omit<Progress, "agent">,
+    { worktree, isThrowaway }: Pick<Progress, "worktree" | "isThrowaway">,
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
     if (worktree === null) return {};
@@ -241,6 +335,14 @@ export const createRunner = (deps: Dependencies) => {
     }
   };
 
+  const checkedOut = async (worktree: Worktree, tip: string): Promise<void> => {
+    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+    const from = worktree.baseSha ?? undefined;
+    await repos.checkOutCommit(worktree, { commit: tip, tip, from }, signal).catch((err: unknown) => {
+      log.warn({ err }, "the worktree of a job that was being checked does not have its files again");
+    });
+  };
+
   const settleLost: SettleLost = async (record) => {
     const worktreeId = record.worktree_id ?? record.id;
     const worktree = await repos.findWorktree(worktreeId);
@@ -253,6 +355,9 @@ export const createRunner = (deps: Dependencies) => {
     if (record.status === "running" && (again || outlivesInstance(record)))
       return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
+    // A check of the commit that the work began with may have been under way.
+    if (record.checking !== null && record.commit_sha !== null && worktree !== null)
+      await checkedOut(worktree, record.commit_sha);
     const isThrowaway = record.read_only === true;
     const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
     return { requeue: false, patch: { ...saved, warnings } };
@@ -277,8 +382,25 @@ type Progress = {
   worktree: Worktree | null;
   /** The worktree of a read-only profile: it is removed with the run. */
   isThrowaway: boolean;
+  /** The last turn of the agent. */
   agent: TurnOutcome | null;
+  /** What its turns add to the job. */
+  facts: JobPatch;
+  /** Where it is taken up if it is stopped now; null: its agent is at work. */
+  checking: JobRecord["checking"];
 };
+
+/** What all steps of a run are given. */
+type Given = { run: Run; profile: Pinned; place: Place; definitions: CheckDefinition[]; progress: Progress };
+
+/** The job, and what its agent is told next; null: its task. */
+type Next = { job: JobRecord; said: string | null };
+
+/** With red checks to tell, its agent has another turn. */
+const begun = (job: JobRecord, definitions: readonly CheckDefinition[]): Next =>
+  job.checking?.tell === true
+    ? { job: { ...job, checking: null }, said: redText(job.checks, definitions) }
+    : { job, said: null };
 
 /**
  * Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id.
@@ -307,13 +429,29 @@ const unansweredRun = (record: JobRecord, { waiting }: Asking): Outcome => ({
   patch: waiting === null ? {} : unanswered(record.id, waiting),
 });
 
+const endedRed = (record: JobRecord, checks: readonly Check[]): JobPatch => {
+  const id = record.id.slice(0, 8);
+  const red = checks.filter(isRed).map((check) => `${check.name} ${howItEnded(check)}`);
+  return {
+    failure_reason: "checks_failed",
+    retryable: true,
+    error: `The work is not ready: its checks are red (${red.join(", ")}).\nWhat to do: svc job ${id} shows their output; svc continue ${id} "what to do about it".`,
+  };
+};
+
 const failedRun = (agent: TurnOutcome): Outcome => ({
   kind: "failed",
   patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
 });
 
-const interrupted = (signal: AbortSignal, record: JobRecord, { agent }: Progress): Outcome => {
+const interrupted = (
+  signal: AbortSignal,
+  record: JobRecord,
+  { agent, facts, checking }: Progress,
+): Outcome => {
   const reason = signal.reason as Interruption;
+  if (reason !== "cancel" && checking !== null)
+    return { kind: "parked", deferred: false, patch: { ...facts, checking } };
   const isFenced = reason === "fence";
   // A run whose agent got no prompt can be repeated. If no instance took over a fenced job after all, it is queued
   // again as a lost one would be.

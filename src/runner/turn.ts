@@ -40,6 +40,8 @@ type JobTurn = {
   questions: "ask" | "never" | "fail";
   /** Whether its plan has to be approved. */
   plan: boolean;
+  /** What it is told in this turn; null: its task, or the answer to its question. */
+  said: string | null;
   /** Longest time that a question waits for its answer, seconds. */
   questionTtl: number;
 };
@@ -100,6 +102,8 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
 /** Nothing for a session whose CLI asks again by itself; it has lost the question otherwise. */
 const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
   const { asked } = job.record;
+  if (job.said !== null)
+    return [{ type: "text", text: isResumed ? job.said : `${promptOf(job, isResumed)}\n\n${job.said}` }];
   if (asked === null || asked.answer === null || !isResumed)
     return [{ type: "text", text: promptOf(job, isResumed) }];
   return asked.deferred ? [] : [{ type: "text", text: answerText(asked.answer) }];
@@ -144,6 +148,7 @@ const recordStart = async (job: StartedTurn, sessionId: string, identity: Proces
     worktree_path: job.directory,
     branch: worktree.branch,
     read_only: job.readOnly,
+    checking: null,
     sandbox: { ...job.sandbox, denied: record.sandbox?.denied ?? [] },
     ...(launch.model === null ? {} : { model: launch.model }),
   });

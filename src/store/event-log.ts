@@ -1,9 +1,10 @@
+import type { CheckEvent } from "../contract/check.ts";
 import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
 import type { Log } from "../lib/log.ts";
 import { isJobId } from "./job-record.ts";
 import { createLogBuffers, cutText, follow, type Fields, type Item, type Logs } from "./logs.ts";
 
-type Event = AgentEvent | StageEvent;
+type Event = AgentEvent | StageEvent | CheckEvent;
 
 type Options = {
   logs: Logs;

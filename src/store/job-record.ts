@@ -1,4 +1,4 @@
-import { isFinal, jobStatuses, type Job, type Waiting } from "../contract/job.ts";
+import { isFinal, jobStatuses, type Job, type Report, type Waiting } from "../contract/job.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
@@ -41,6 +41,13 @@ export type JobRecord = Job & {
    * is resumed; otherwise the question may be lost there, and the answer is sent as text. Null: there is nothing.
    */
   asked: { waiting: Waiting; answer: Answer | null; deferred: boolean } | null;
+  /** How often its agent was told of red checks. */
+  check_round: number;
+  /**
+   * Its agent has ended, with this report, and its work is checked and delivered; or it is to be told of red checks (`tell`).
+   * Null: its agent has not ended.
+   */
+  checking: { report: Report | null; tell: boolean } | null;
   /** Whether a person has approved its plan. */
   plan_approved: boolean;
   /** When the present process was started for a job that had been parked; null: it has not been. */
@@ -71,6 +78,8 @@ export const toJob = (record: JobRecord): Job => {
     base_sha: _s,
     first_head: _h,
     asked: _a,
+    check_round: _n,
+    checking: _g,
     worked_ms: _m,
     resumed_at: _d,
     plan_approved: _v,
@@ -95,7 +104,8 @@ export const goesOnAt = (record: JobRecord): number | null => {
 export const canGoOn = (record: JobRecord, at: number): boolean => (goesOnAt(record) ?? Infinity) <= at;
 
 /** Whether it is parked when its instance is lost, and goes on where it was. */
-export const outlivesInstance = ({ asked }: JobRecord): boolean => asked !== null;
+export const outlivesInstance = ({ asked, checking }: JobRecord): boolean =>
+  asked !== null || checking !== null;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

@@ -6,7 +6,7 @@ import {
   type Span,
   type SpanContext,
 } from "@opentelemetry/api";
-import type { AgentEvent, JobEvent } from "../contract/event.ts";
+import { isAgentEvent, type AgentEvent, type JobEvent } from "../contract/event.ts";
 import type { Job, StageName, Usage } from "../contract/job.ts";
 import { agentSpanId, spanIdOf, traceIdOf } from "../lib/trace-context.ts";
 
@@ -49,7 +49,7 @@ export const traceJob = async (
   }
   const agents = new Map<number, AgentSpans>();
   for await (const event of events) {
-    if (event.type === "stage") continue;
+    if (!isAgentEvent(event)) continue;
     const { attempt } = event;
     const parent = idsOf(agentSpanId(job.id, attempt));
     const spans = agents.get(attempt) ?? createAgentSpans(start, { parent, model: job.model, contents });

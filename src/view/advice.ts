@@ -27,6 +27,7 @@ const advice: Record<FailureReason, string> = {
   sandbox_failed: "Try the sandbox on the service's machine with svc doctor.",
   push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
   needs_input: "Answer it with svc continue and the id of the job.",
+  checks_failed: "Read its checks with svc job, and continue it with svc continue and the id of the job.",
   pr_failed: "Open the pull request by hand: the branch is pushed. svc doctor shows the token's rights.",
   internal: "This is a fault of the service: look into its log.",
 };

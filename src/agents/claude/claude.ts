@@ -116,8 +116,7 @@ type EnvironmentRequest = {
 export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment => {
   const { settings, env, start, root, inside } = request;
   const refused = settings.agentEnv.filter(isForbidden);
-  const listed = settings.agentEnv.filter((name) => !isForbidden(name));
-  const passed = pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
+  const passed = passedOn(settings, env);
   return {
     variables: {
       ...passed,
@@ -134,6 +133,15 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
     },
     refused,
   };
+};
+
+/** What it has from the service's own environment. */
+export const passedOn = (
+  { agentEnv }: Pick<ClaudeSettings, "agentEnv">,
+  env: NodeJS.ProcessEnv,
+): Record<string, string> => {
+  const listed = agentEnv.filter((name) => !isForbidden(name));
+  return pick(env, (name) => inherited.has(name) || name.startsWith("LC_") || listed.includes(name));
 };
 
 const proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];

@@ -2,7 +2,7 @@ import * as wire from "./wire.ts";
 import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { Usage } from "../../contract/job.ts";
-import type { Report } from "../agent.ts";
+import type { Report } from "../../contract/job.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
 import type { ResultLine } from "./wire.ts";
 

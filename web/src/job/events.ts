@@ -55,6 +55,8 @@ export const createConversation = () => {
   /** Texts by their block, of one attempt. */
   let blocks = new Map<number, TextEntry>();
   let attempt = 0;
+  /** One runs at a time. */
+  let check: ToolEntry | null = null;
   /** Tokens of the attempt's results. */
   let settled: Usage | null = null;
 
@@ -119,6 +121,7 @@ export const createConversation = () => {
       changed(entry);
     }
     waiting.clear();
+    check = null;
   };
 
   const tell = (event: JobEvent): void => {
@@ -140,6 +143,23 @@ export const createConversation = () => {
       void tools.set(event.id, Object.assign(begin(event, event.name, null, null), { isWriting: true })),
     tool_use: takeUse,
     tool_result: takeResult,
+    check_start: (event) => {
+      const { name, before, run } = event;
+      const title = `Check ${name}${before ? " before the change" : ""}`;
+      check = begin(event, title, { command: run }, null);
+    },
+    check_output: ({ text }) => {
+      if (check !== null) check.result = { text: (check.result?.text ?? "") + text, isError: false };
+      if (check !== null) changed(check);
+    },
+    check_end: ({ status, seq }) => {
+      if (check === null) return;
+      const text = check.result?.text || "(no output)";
+      Object.assign(check, { result: { text, isError: status !== "passed" }, resultSeq: seq, isLive: false });
+      waiting.delete(check);
+      changed(check);
+      check = null;
+    },
     stage: (event) => {
       const { stage, detail, at } = event;
       if (stage === "worktree_ready") facts.worktree = detail;

@@ -1,0 +1,125 @@
+import { jobMarker, instanceVariable, jobVariable } from "../lib/process/marker.ts";
+import { supervise } from "../lib/process/supervise.ts";
+import type { Redactor } from "../lib/redact.ts";
+import { createTailBuffer } from "../lib/tail-buffer.ts";
+import { noSandbox, type Allowed, type Sandbox } from "../sandbox/sandbox.ts";
+import { passedOn } from "./claude/claude.ts";
+import type { ClaudeSettings } from "./claude/settings.ts";
+
+export type Command = {
+  /** Of the job whose work it looks at: marks its processes. */
+  jobId: string;
+  /** For `sh -c`. */
+  run: string;
+  cwd: string;
+  /** Directories of objects that the clone in `cwd` borrows. */
+  borrows: readonly string[];
+  allowed: Allowed;
+  timeoutSeconds: number;
+  signal: AbortSignal;
+  /** Called with whole lines of standard output and error, masked. */
+  onOutput: (lines: string) => void;
+};
+
+/** `log`: the end of the output, masked. `exitCode` null: a signal ended it, or the service at its time limit. */
+export type CommandEnd = {
+  exitCode: number | null;
+  timedOut: boolean;
+  durationMs: number;
+  log: string;
+};
+
+/** PORT. Runs a command as an agent could: with its sandbox, but without the model and its credential. */
+export type RunCommand = (command: Command) => Promise<CommandEnd>;
+
+/** Longest end of an output, and longest line that is passed on in one piece, bytes. */
+const maxLog = 8192;
+
+/** Most output that is passed on, bytes: a command may say more than any reader wants. */
+const maxOutput = 256 * 1024;
+
+const graceSeconds = 2;
+
+/** @throws Error with a sentence when it cannot be started, and what the signal says when that ends it */
+export const createRunCommand =
+  ({
+    settings,
+    env,
+    redact,
+    sandbox = noSandbox,
+  }: {
+    settings: Pick<ClaudeSettings, "agentEnv" | "agentHome">;
+    env: NodeJS.ProcessEnv;
+    redact: Redactor;
+    sandbox?: Sandbox;
+  }): RunCommand =>
+  async ({ jobId, run, cwd, borrows, allowed, timeoutSeconds, signal, onOutput }) => {
+    signal.throwIfAborted();
+    const home = settings.agentHome;
+    await using entered = await sandbox.enter({
+      command: "sh",
+      path: env["PATH"] ?? "",
+      home,
+      cwd,
+      writable: [],
+      readable: borrows,
+      routes: [],
+      allowed,
+      onDenied: () => undefined,
+    });
+    const began = performance.now();
+    const started = await supervise({
+      command: "sh",
+      // In the order in which it is written.
+      args: ["-c", `exec 2>&1\n${run}`],
+      cwd,
+      env: { ...passedOn(settings, env), HOME: home, CI: "true", [jobVariable]: jobId, ...entered?.env },
+      marker: jobMarker(jobId, env[instanceVariable]),
+      box: entered?.box ?? null,
+      stdin: "",
+    });
+    if (!started.ok) throw new Error(started.message);
+    const { stdout, stderr, ended, stop } = started.process;
+    const output = passLines(redact, onOutput);
+    for (const stream of [stdout, stderr]) stream.setEncoding("utf8").on("data", output.add);
+    let timedOut = false;
+    const end = (): void => void stop({ graceSeconds });
+    const limit = setTimeout(() => {
+      timedOut = true;
+      end();
+    }, timeoutSeconds * 1000);
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+    const { exitCode } = await ended;
+    clearTimeout(limit);
+    signal.removeEventListener("abort", end);
+    signal.throwIfAborted();
+    const durationMs = Math.round(performance.now() - began);
+    return { exitCode: timedOut ? null : exitCode, timedOut, durationMs, log: output.end() };
+  };
+
+/** Passes whole lines on as they come, and keeps the end of all. */
+const passLines = (redact: Redactor, onOutput: (lines: string) => void) => {
+  const tail = createTailBuffer(maxLog);
+  let line = "";
+  let passed = 0;
+  const pass = (text: string): void => {
+    const masked = redact(text);
+    tail.push(masked);
+    if (masked === "" || passed > maxOutput) return;
+    passed += Buffer.byteLength(masked);
+    onOutput(passed > maxOutput ? "[… more output is left out …]\n" : masked);
+  };
+  return {
+    add: (piece: string): void => {
+      line += piece;
+      const end = line.length > maxLog ? line.length : line.lastIndexOf("\n") + 1;
+      pass(line.slice(0, end));
+      line = line.slice(end);
+    },
+    end: (): string => {
+      pass(line);
+      return tail.text();
+    },
+  };
+};

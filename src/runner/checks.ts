@@ -1,0 +1,231 @@
+import { createHash } from "node:crypto";
+import type { AgentLaunch } from "../agents/agent.ts";
+import type { CommandEnd, RunCommand } from "../agents/command.ts";
+import { type Check, type CheckRun, isRed } from "../contract/check.ts";
+import type { Run } from "../jobs/run.ts";
+import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import { orAborted } from "../lib/wait.ts";
+import { type CheckDefinition, checksFile, parseChecksFile } from "../profiles/checks.ts";
+import { matchesPath } from "../profiles/match.ts";
+import { ProfileError, type ResolvedProfile } from "../profiles/profile.ts";
+import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
+import type { BaseChecks } from "../store/base-checks.ts";
+
+/** What is checked for a job. */
+type Checking = {
+  jobId: string;
+  run: Run;
+  worktree: Worktree;
+  /** The commit that is checked: the tip of the worktree's branch. */
+  tip: string;
+  /** Paths that differ from the base. */
+  paths: readonly string[];
+  definitions: readonly CheckDefinition[];
+  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds">;
+  /** How often the agent was told of red checks. */
+  round: number;
+};
+
+type Dependencies = { repos: Repos; runCommand: RunCommand; baseChecks: BaseChecks };
+
+/** Longest time in which a worktree gets its files back after its job was stopped, ms. */
+const restoreTimeout = 60_000;
+
+/**
+ * The checks of a profile, and those of the repository's `.svc/checks.yml` at the commit that the work began with: what an
+ * agent writes there counts for later jobs only. A check of the profile goes before one of the same name.
+ * @throws ProfileError
+ */
+export const checksOf = async (
+  { checks, repositoryChecks, readOnly }: Pick<ResolvedProfile, "checks" | "repositoryChecks" | "readOnly">,
+  worktree: Worktree,
+  { repos, signal }: { repos: Repos; signal: AbortSignal },
+): Promise<CheckDefinition[]> => {
+  if (readOnly) return [];
+  const file = { path: checksFile, maxBytes: 65_536 };
+  const source = repositoryChecks ? await repos.fileAtBase(worktree, file, signal) : null;
+  if (source === null) return checks;
+  try {
+    const known = checks.map(({ name }) => name);
+    return [...checks, ...parseChecksFile(source).filter(({ name }) => !known.includes(name))];
+  } catch (cause) {
+    throw new ProfileError("profile_invalid", cause instanceof Error ? cause.message : String(cause), {
+      cause,
+    });
+  }
+};
+
+/**
+ * Runs the checks of a job's work one after another, each on the files of the tip, which the worktree has again afterwards.
+ * A red one is run on the base, too, among the same ignored files, unless its result there is known.
+ */
+export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) => {
+  /** Two jobs of this instance do not run one check of one commit at the same time. */
+  const mutex = createKeyedMutex();
+
+  const runOne = async (
+    { jobId, run, worktree, launch, round }: Checking,
+    { name, run: command, timeout }: CheckDefinition,
+    { before, timeLeft }: { before: boolean; timeLeft: number },
+  ): Promise<CheckRun> => {
+    run.event({ type: "check_start", name, before, run: command, round });
+    const ended = await runCommand({
+      jobId,
+      run: command,
+      cwd: worktree.path,
+      borrows: borrowedBy(worktree),
+      allowed: launch.allowed,
+      timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
+      signal: run.signal,
+      onOutput: (text) => run.event({ type: "check_output", name, before, text }),
+    });
+    const found = runOf(ended);
+    const { status, exit_code, duration_ms } = found;
+    run.event({ type: "check_end", name, before, status, exit_code, duration_ms });
+    return found;
+  };
+
+  const runOnBase = async (
+    checking: Checking,
+    check: CheckDefinition,
+    timeLeft: number,
+  ): Promise<CheckRun | null> => {
+    const { worktree, tip, run, launch } = checking;
+    const { baseSha: commit, repoKey } = worktree;
+    if (commit === null) return null;
+    const key = digest([repoKey ?? worktree.worktreeId, commit, check.run, launch.allowed]);
+    const begun = Promise.withResolvers<void>();
+    const running = mutex.runExclusive(key, async () => {
+      begun.resolve();
+      run.signal.throwIfAborted();
+      const known = await baseChecks.get(key);
+      if (known !== null) return known;
+      try {
+        await repos.checkOutCommit(worktree, { commit, tip }, run.signal);
+        const found = await runOne(checking, check, { before: true, timeLeft });
+        await baseChecks.put(key, found);
+        return found;
+      } finally {
+        const signal = run.signal.aborted ? AbortSignal.timeout(restoreTimeout) : run.signal;
+        await repos.checkOutCommit(worktree, { commit: tip, tip, from: commit }, signal);
+      }
+    });
+    running.catch(() => undefined);
+    // Who is stopped does not wait until another job's check has ended.
+    await orAborted(begun.promise, run.signal);
+    return await running;
+  };
+
+  const checkOne = async (checking: Checking, check: CheckDefinition, timeLeft: number): Promise<Check> => {
+    const { worktree, tip, run } = checking;
+    const { name } = check;
+    const ran = await runOne(checking, check, { before: false, timeLeft });
+    const left = await repos.checkOutCommit(worktree, { commit: tip, tip }, run.signal);
+    if (left.length > 0)
+      run.warn(
+        `The check ${name} changed files, which are no part of the work: ${left.slice(0, 20).join(", ")}`,
+      );
+    const before = ran.status === "passed" ? null : await runOnBase(checking, check, timeLeft);
+    return { name, ...ran, status: statusOf(ran, before), before };
+  };
+
+  return async (checking: Checking): Promise<Check[]> => {
+    const { worktree, tip, run, paths, definitions, launch } = checking;
+    const began = performance.now();
+    const isWanted = ({ when }: CheckDefinition): boolean => isFor(when, paths);
+    // What a check left that a stop has interrupted.
+    const from = worktree.baseSha ?? undefined;
+    if (definitions.some(isWanted))
+      await repos.checkOutCommit(worktree, { commit: tip, tip, from }, run.signal);
+    const checks: Check[] = [];
+    for (const check of definitions) {
+      const timeLeft = launch.timeoutSeconds - (performance.now() - began) / 1000;
+      checks.push(isWanted(check) ? await checkOne(checking, check, timeLeft) : skipped(check.name));
+    }
+    return checks;
+  };
+};
+
+export type RunChecks = ReturnType<typeof createChecks>;
+
+/** Whether one of the changed paths is one of those that a check is for. */
+const isFor = (when: CheckDefinition["when"], paths: readonly string[]): boolean =>
+  when === null || paths.some((path) => when.some((pattern) => matchesPath(pattern, path)));
+
+const skipped = (name: string): Check => ({
+  name,
+  status: "skipped",
+  exit_code: null,
+  duration_ms: 0,
+  log: "",
+  before: null,
+});
+
+const runOf = ({ exitCode, timedOut, durationMs, log }: CommandEnd): CheckRun => ({
+  status: timedOut ? "timed_out" : exitCode === 0 ? "passed" : "failed",
+  exit_code: exitCode,
+  duration_ms: durationMs,
+  log,
+});
+
+/** Red before excuses the same check: the change is not at fault. */
+const statusOf = ({ status }: CheckRun, before: CheckRun | null): Check["status"] =>
+  status !== "passed" && before !== null && before.status !== "passed" ? "failed_before" : status;
+
+const digest = (parts: readonly unknown[]): string =>
+  createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+
+/**
+ * What becomes of a job whose work was checked.
+ *
+ * | red checks | times that the agent was told | next                                     |
+ * |------------|-------------------------------|------------------------------------------|
+ * | none       |                               | `deliver`                                |
+ * | some       | less than `check_rounds`      | `tell`: the agent gets their output      |
+ * | some       | `check_rounds`                | `fail`: `checks_failed`                  |
+ */
+export const afterChecks = (
+  checks: readonly Check[],
+  { round, rounds }: { round: number; rounds: number },
+): "deliver" | "tell" | "fail" => {
+  if (!checks.some(isRed)) return "deliver";
+  return round < rounds ? "tell" : "fail";
+};
+
+/** What the agent is told of red checks: its own programs wrote their output. */
+export const redText = (checks: readonly Check[], definitions: readonly CheckDefinition[]): string => {
+  const red = checks.filter(isRed).map((check) => {
+    const run = definitions.find(({ name }) => name === check.name)?.run ?? "";
+    return `The check "${check.name}" ${howItEnded(check)}. Its command:\n${fenced(run)}\nThe end of its output:\n${fenced(check.log)}`;
+  });
+  return [
+    "The service has checked your work, and it is not done yet. Mend the cause, then end your turn: the checks are run again.",
+    ...red,
+  ].join("\n\n");
+};
+
+export const howItEnded = ({ status, exit_code: code }: Pick<Check, "status" | "exit_code">): string => {
+  if (status === "timed_out") return "was ended at its time limit";
+  return code === null ? "was ended by a signal" : `ended with exit code ${code}`;
+};
+
+/** With more backticks than the text has in a row: nothing in it ends the block. */
+export const fenced = (text: string): string => {
+  const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map(({ length }) => length));
+  const fence = "`".repeat(longest + 1);
+  return `${fence}\n${text.trimEnd()}\n${fence}`;
+};
+
+/** Warns of a change to what a check's own command names: the change may be why it is green. */
+export const namedByChecks = (
+  definitions: readonly CheckDefinition[],
+  paths: readonly string[],
+): string | null => {
+  const named = definitions.flatMap(({ name, run }) => {
+    const words = run.split(/[\s'"`=:;|&()<>$]+/).map((word) => word.replace(/^(\.\/)+/, ""));
+    return paths.filter((path) => words.includes(path)).map((path) => `${path} (${name})`);
+  });
+  return named.length === 0
+    ? null
+    : `The job changed files that its checks name: ${named.slice(0, 20).join(", ")}`;
+};
