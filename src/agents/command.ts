@@ -6,7 +6,7 @@ import { noSandbox, type Allowed, type Sandbox } from "../sandbox/sandbox.ts";
 import { passedOn } from "./claude/claude.ts";
 import type { ClaudeSettings } from "./claude/settings.ts";
 
-export type Command = {
+type Command = {
   /** Of the job whose work it looks at: marks its processes. */
   jobId: string;
   /** For `sh -c`. */

@@ -25,7 +25,7 @@ export const Check = z
       description: "The same on the commit that the work began with; null: it was not needed",
     }),
   })
-  .meta({ id: "Check" });
+  .meta({ id: "JobCheck" });
 export type Check = z.infer<typeof Check>;
 
 /** Whether it says that the change is at fault. */

@@ -37,12 +37,12 @@ export const openPullRequest = async (
   const what = `open a pull request for ${branch} in ${nameOf(repo)}`;
   return attempt(context, { reason: "pr_failed", what }, async () => {
     const of = ["--repo", `${repo.host}/${nameOf(repo)}`, "--head", branch];
-    const list = ["pr", "list", ...of, "--state", "open", "--json", "url,isCrossRepository"];
+    const list = ["pr", "list", ...of, "--state", "open", "--json", "url,number,isCrossRepository"];
     const found = OpenPullRequests.parse(JSON.parse(await gh(context, repo, list)));
     // A fork may have a branch of the same name.
     const open = found.find((pull) => !pull.isCrossRepository);
     if (open !== undefined) {
-      if (isDraft) await gh(context, repo, ["pr", "ready", "--undo", open.url]);
+      if (isDraft) await gh(context, repo, ["pr", "ready", String(open.number), "--undo", ...of.slice(0, 2)]);
       return { url: open.url, reason: null };
     }
     // The host takes 256 characters of title and 65,536 of body.
@@ -57,7 +57,9 @@ export const openPullRequest = async (
   });
 };
 
-const OpenPullRequests = z.array(z.object({ url: z.string(), isCrossRepository: z.boolean() }));
+const OpenPullRequests = z.array(
+  z.object({ url: z.string(), number: z.int(), isCrossRepository: z.boolean() }),
+);
 
 type Creation = { url: string; private: boolean };
 

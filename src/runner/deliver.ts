@@ -70,7 +70,7 @@ type Delivery = Work & {
 
 /** Delivers committed work: pushes the branch and opens a pull request if the profile says so. */
 export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
-  const { run, worktree, profile, repos, redact, work, ended } = delivery;
+  const { run, worktree, profile, repos, work, ended } = delivery;
   const { tip, diffStat } = work;
   if (!work.isAhead) return { commit_sha: tip, diff_stat: diffStat };
   const patch: JobPatch = { branch: worktree.branch, commit_sha: tip, diff_stat: diffStat };

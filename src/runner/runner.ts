@@ -1,25 +1,36 @@
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
-import type { Execute, Interruption, Outcome, Run, SettleLost } from "../jobs/run.ts";
+import type { Execute, Outcome, Run, SettleLost } from "../jobs/run.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
-import { type Check, isRed } from "../contract/check.ts";
+import type { Check } from "../contract/check.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
-import { ProfileError, type Profiles } from "../profiles/profile.ts";
-import { borrowedBy, RepoError, type Repos, type Worktree, type CachedRepo } from "../repos/repos.ts";
+import type { Profiles } from "../profiles/profile.ts";
+import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
 import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
 import { type Committed, commitWork, deliver, deliverRed, reportDiscarded } from "./deliver.ts";
-import { afterChecks, checksOf, howItEnded, namedByChecks, redText, type RunChecks } from "./checks.ts";
-import { unanswered } from "../jobs/answer.ts";
+import { afterChecks, checksOf, namedByChecks, redText, type RunChecks } from "./checks.ts";
+import {
+  agentFacts,
+  endedRed,
+  failedRun,
+  failureOf,
+  interrupted,
+  message,
+  type Progress,
+  refusedPlan,
+  unansweredRun,
+} from "./ends.ts";
+import { type Place, prepare } from "./place.ts";
 import { endedAsking, judge, summaryOf } from "./outcome.ts";
-import { afterAsking, type Asking, leftOf, withLostQuestion } from "./asking.ts";
-import { LostOwnership, runJobAgent, spentBy, UnknownSession } from "./turn.ts";
+import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
+import { LostOwnership, runJobAgent } from "./turn.ts";
 
 type Dependencies = {
   profiles: Profiles;
@@ -73,7 +84,11 @@ export const createRunner = (deps: Dependencies) => {
     if (deps.sandboxWarning !== null) run.warn(deps.sandboxWarning);
     if (record.asked?.answer?.kind === "refuse") return refusedPlan;
     const profile = await profiles.pin(record.profile);
-    const place = await prepare(record, run, profile, progress);
+    const place = await prepare(record, run, {
+      profile,
+      repos,
+      onMade: (worktree) => Object.assign(progress, { worktree, isThrowaway: profile.readOnly }),
+    });
     const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
     const given: Given = { run, profile, place, definitions, progress };
     let next = begun(record, definitions);
@@ -121,24 +136,6 @@ export const createRunner = (deps: Dependencies) => {
     if (definitions.length > 0) progress.checking = ended.checking;
     else run.note(facts);
     return { job: ended };
-  };
-
-  /** The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. */
-  const prepare = async (
-    record: JobRecord,
-    run: Run,
-    profile: Pinned,
-    progress: Progress,
-  ): Promise<Place> => {
-    const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, repos));
-    const worktree = profile.readOnly && isOlder(record) ? await copyOf(record, own, run.signal) : own;
-    progress.worktree = worktree;
-    progress.isThrowaway = profile.readOnly;
-    const firstHead = await firstHeadOf(record, own, run);
-    // What the remote refuses anyway need not be paid for first.
-    if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
-      await repos.tryPush(worktree, run.signal);
-    return { own, worktree, firstHead };
   };
 
   const launchOf = async (record: JobRecord, { profile, place: { own, worktree } }: Given) =>
@@ -249,15 +246,6 @@ export const createRunner = (deps: Dependencies) => {
     return begun({ ...record, ...patch }, definitions);
   };
 
-  /** Later attempts count what the first one did. */
-  const firstHeadOf = async (record: JobRecord, worktree: Worktree, run: Run): Promise<string | null> => {
-    const isOwn = !isOlder(record);
-    const head = isOwn ? worktree.baseSha : (await repos.inspect(worktree, run.signal)).head;
-    const first = record.first_head ?? head;
-    run.note({ first_head: first });
-    return first;
-  };
-
   /** Its work is saved now: a cancelled or unanswered job has no run that does it. */
   const parked = async (
     record: JobRecord,
@@ -284,18 +272,6 @@ export const createRunner = (deps: Dependencies) => {
   ): Promise<Outcome> => {
     const saved = await saveWork(record, progress, run.warn);
     return { ...outcome, patch: { ...progress.facts, ...outcome.patch, ...saved } };
-  };
-
-  /** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
-  const copyOf = async (record: JobRecord, worktree: Worktree, signal: AbortSignal): Promise<Worktree> => {
-    const { id: worktreeId } = record;
-    // Left by a lost attempt.
-    await repos.removeWorktree({ worktreeId }, signal);
-    const source = { worktree, commit: await repos.capture(worktree, signal) };
-    const branch = `service/${worktreeId.slice(0, 8)}`;
-    const { baseRef, repoUrl: url, repoKey: key, cacheDir: gitDir } = worktree;
-    const repo = key === null ? null : { url, key, gitDir, warnings: [] };
-    return await repos.addWorktree({ repo, worktreeId, jobId: worktreeId, branch, baseRef, source, signal });
   };
 
   /** Discards all of it. */
@@ -375,21 +351,6 @@ export const createRunner = (deps: Dependencies) => {
 
 type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
 
-/** `firstHead`: the commit that was checked out when the job's first agent started. */
-type Place = { own: Worktree; worktree: Worktree; firstHead: string | null };
-
-type Progress = {
-  worktree: Worktree | null;
-  /** The worktree of a read-only profile: it is removed with the run. */
-  isThrowaway: boolean;
-  /** The last turn of the agent. */
-  agent: TurnOutcome | null;
-  /** What its turns add to the job. */
-  facts: JobPatch;
-  /** Where it is taken up if it is stopped now; null: its agent is at work. */
-  checking: JobRecord["checking"];
-};
-
 /** What all steps of a run are given. */
 type Given = { run: Run; profile: Pinned; place: Place; definitions: CheckDefinition[]; progress: Progress };
 
@@ -401,123 +362,3 @@ const begun = (job: JobRecord, definitions: readonly CheckDefinition[]): Next =>
   job.checking?.tell === true
     ? { job: { ...job, checking: null }, said: redText(job.checks, definitions) }
     : { job, said: null };
-
-/**
- * Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id.
- */
-const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
-
-/** What the agent's outcome adds to a job, however it ended. */
-const agentFacts = (record: JobRecord, agent: TurnOutcome): JobPatch => ({
-  exit_code: agent.exitCode,
-  output: agent.text === "" ? null : agent.text,
-  num_turns: agent.numTurns === null ? record.num_turns : (record.num_turns ?? 0) + agent.numTurns,
-  ...spentBy(record, agent),
-  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
-  ...(agent.model === null ? {} : { model: agent.model }),
-});
-
-/** The plan is not wanted: nothing is done. */
-const refusedPlan: Outcome = { kind: "succeeded", patch: { outcome: "plan" } };
-
-/** That in which the job was parked; null: there is none, or the job was not. */
-const parkedWorktree = async (record: JobRecord, repos: Repos): Promise<Worktree | null> =>
-  record.resumed_at === null ? null : await repos.findWorktree(record.worktree_id ?? record.id);
-
-const unansweredRun = (record: JobRecord, { waiting }: Asking): Outcome => ({
-  kind: "failed",
-  patch: waiting === null ? {} : unanswered(record.id, waiting),
-});
-
-const endedRed = (record: JobRecord, checks: readonly Check[]): JobPatch => {
-  const id = record.id.slice(0, 8);
-  const red = checks.filter(isRed).map((check) => `${check.name} ${howItEnded(check)}`);
-  return {
-    failure_reason: "checks_failed",
-    retryable: true,
-    error: `The work is not ready: its checks are red (${red.join(", ")}).\nWhat to do: svc job ${id} shows their output; svc continue ${id} "what to do about it".`,
-  };
-};
-
-const failedRun = (agent: TurnOutcome): Outcome => ({
-  kind: "failed",
-  patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
-});
-
-const interrupted = (
-  signal: AbortSignal,
-  record: JobRecord,
-  { agent, facts, checking }: Progress,
-): Outcome => {
-  const reason = signal.reason as Interruption;
-  if (reason !== "cancel" && checking !== null)
-    return { kind: "parked", deferred: false, patch: { ...facts, checking } };
-  const isFenced = reason === "fence";
-  // A run whose agent got no prompt can be repeated. If no instance took over a fenced job after all, it is queued
-  // again as a lost one would be.
-  if (reason !== "cancel" && (record.retry_lost || (!agent?.prompted && !isFenced)))
-    return { kind: "requeue", patch: { pid: null, process: null } };
-  const what = isFenced ? "The instance lost touch with the others" : "The service was stopped";
-  const next = `svc ${agent?.prompted === true ? "continue" : "retry"} ${record.id.slice(0, 8)}`;
-  const error = `${what} while the job ran.\nWhat to do: ${next}.`;
-  return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
-};
-
-/** Attempts of a job that fails because the shared store is unreachable before its agent has started. */
-const maxAttempts = 5;
-
-const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
-  const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
-    kind: "failed",
-    patch: { failure_reason: reason, retryable, error: message(error) },
-  });
-  if (error instanceof RepoError && error.again && attempt < maxAttempts)
-    return { kind: "requeue", patch: { pid: null, process: null } };
-  if (error instanceof RepoError) return failed(error.reason, error.retryable);
-  if (error instanceof ProfileError) return failed(error.reason, false);
-  if (error instanceof UnknownSession) return failed("agent_error", false);
-  return failed("internal", true);
-};
-
-const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-/** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
-const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Worktree> => {
-  const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
-  const worktreeId = record.worktree_id ?? record.id;
-  const worktree = await repos.addWorktree({
-    repo,
-    worktreeId,
-    jobId: record.id,
-    branch: record.branch ?? record.options.branch ?? `service/${record.id.slice(0, 8)}`,
-    mustBeNew: record.branch === null && record.options.branch !== null,
-    baseRef: record.base_ref,
-    signal: run.signal,
-  });
-  for (const warning of worktree.warnings) run.warn(warning);
-  run.note({
-    worktree_id: worktreeId,
-    worktree_path: worktree.path,
-    cached_clone: worktree.cacheDir,
-    branch: worktree.branch,
-    base_ref: worktree.baseRef,
-    base_sha: worktree.baseSha,
-  });
-  run.stage("worktree_ready", worktree.path);
-  return worktree;
-};
-
-const fetchRepo = async (record: JobRecord, run: Run, repos: Repos): Promise<CachedRepo> => {
-  if (record.request.create_repo) {
-    const made = await repos.createMissing({
-      url: record.repo_url,
-      private: record.request.private,
-      signal: run.signal,
-    });
-    if (made !== null) run.warn(made);
-  }
-  const repo = await repos.fetch({ url: record.repo_url, jobId: record.id, signal: run.signal });
-  for (const warning of repo.warnings) run.warn(warning);
-  run.stage("fetched", repo.gitDir);
-  return repo;
-};

@@ -1,3 +1,4 @@
+import { checkLines } from "./checks.ts";
 import type { FailureReason, Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
@@ -192,6 +193,7 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     ["Changes", changed && paint("bold", changed)],
     ["Pull request", optional(job.pr_url)],
     ["Branch", branch(job)],
+    ["Checks", checkLines(job).join("\n") || null],
     ["Unfinished work", optional(job.salvage_ref)],
     ["Refused", refusedLines(job).join("\n") || null],
     warningsFact(job.warnings),

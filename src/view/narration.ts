@@ -1,3 +1,4 @@
+import { checkEnd } from "./checks.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { counted, duration } from "./quantities.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
@@ -147,6 +148,14 @@ const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { typ
     if (signal !== null) return line("note", "the agent's process was ended by", signal);
     return code ? line("problem", `the agent's process exited with ${code}`, null) : null;
   },
+  check_start: ({ name, before, run }) =>
+    line("stage", `check ${name}${before ? " before the change" : ""}`, run),
+  check_end: ({ name, status, exit_code, duration_ms }) =>
+    line(
+      status === "passed" ? "note" : "problem",
+      `check ${name}`,
+      checkEnd({ status, exit_code, duration_ms }),
+    ),
   // Once is told already.
   denied: ({ message, at_end: atEnd, count }) =>
     atEnd && count === 1 ? null : line("problem", message, null),

@@ -41,6 +41,8 @@ const resolve = async (request: Query): Promise<Record<string, unknown>> => {
   const { state, token, query, variables } = request;
   if (query.includes("createPullRequest("))
     return { createPullRequest: { pullRequest: await createPullRequest(request) } };
+  if (query.includes("convertPullRequestToDraft("))
+    return { convertPullRequestToDraft: { pullRequest: convertToDraft(request) } };
   if (query.includes("createRepository("))
     return { createRepository: { repository: await createRepository(request) } };
   const data: Record<string, unknown> = {};
@@ -86,6 +88,15 @@ const createPullRequest = async ({ state, token, variables }: Query) => {
   );
 };
 
+const convertToDraft = ({ state, variables }: Query) => {
+  const { pullRequestId } = z.object({ pullRequestId: z.string() }).parse(variables["input"]);
+  const pull = state.pullRequests.find((each) => pullRequestNode(each).id === pullRequestId);
+  if (!pull) throw new HostError(404, `Could not resolve to a node with the global id of '${pullRequestId}'`);
+  pull.draft = true;
+  // gh asks for no more here, and refuses what it did not ask for.
+  return { id: pullRequestId };
+};
+
 const RepositoryInput = z.object({ name: z.string(), visibility: z.string(), ownerId: z.string().nullish() });
 
 const createRepository = async (request: Query) => {
@@ -125,7 +136,9 @@ const repositoryNode = ({ state, token, variables }: Query, repository: Reposito
       pageInfo: { hasNextPage: false, endCursor: null },
     },
     pullRequest:
-      pulls.find((pull) => pull.number === Number(variables["pr_number"] ?? variables["number"])) ?? null,
+      pulls
+        .filter((pull) => pull.number === Number(variables["pr_number"] ?? variables["number"]))
+        .map(pullRequestNode)[0] ?? null,
   };
 };
 
@@ -141,7 +154,7 @@ const fits = (pull: PullRequest, variables: Variables): boolean => {
 };
 
 const pullRequestNode = (pull: PullRequest) => ({
-  id: `PR_${pull.number}`,
+  id: `PR_${pull.url}`,
   number: pull.number,
   title: pull.title,
   body: pull.body,

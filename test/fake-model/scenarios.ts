@@ -145,6 +145,7 @@ const errorAnswer = (error: {
 
 /** The scenario a prompt names, with its parameters. */
 export const parseDirective = (prompt: string): { name: string; parameters: unknown } => {
-  const [, name = "auto", json] = /\bscenario:\s*(\w+)[ \t]*(\{.*\})?/.exec(prompt) ?? [];
+  // The last: a prompt may tell what was said before.
+  const [, name = "auto", json] = [...prompt.matchAll(/\bscenario:\s*(\w+)[ \t]*(\{.*\})?/g)].at(-1) ?? [];
   return { name, parameters: json === undefined ? {} : JSON.parse(json) };
 };

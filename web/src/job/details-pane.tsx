@@ -3,6 +3,7 @@ import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { sandboxText } from "../../../src/view/sandbox.ts";
 import { savedWork } from "../../../src/view/saved-work.ts";
 import { Markdown } from "../parts/markdown.tsx";
+import { Checks } from "./checks.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Copy, hasChange } from "../parts/values.tsx";
 
@@ -43,6 +44,7 @@ export const DetailsPane = ({ job }: { job: Job }) => {
           </li>
         ))}
       </ul>
+      <Checks job={job} />
       <h2>Task</h2>
       <p className="words" dir="auto">
         {sanitise(job.task)}

@@ -1,0 +1,96 @@
+import type { TurnOutcome } from "../agents/agent.ts";
+import { type Check, isRed } from "../contract/check.ts";
+import { unanswered } from "../jobs/answer.ts";
+import type { Interruption, Outcome } from "../jobs/run.ts";
+import { ProfileError } from "../profiles/profile.ts";
+import { RepoError, type Worktree } from "../repos/repos.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { JobPatch } from "../store/job-store.ts";
+import type { Asking } from "./asking.ts";
+import { howItEnded } from "./checks.ts";
+import { spentBy, UnknownSession } from "./turn.ts";
+
+/** How far a run has got. */
+export type Progress = {
+  worktree: Worktree | null;
+  /** The worktree of a read-only profile: it is removed with the run. */
+  isThrowaway: boolean;
+  /** The last turn of the agent. */
+  agent: TurnOutcome | null;
+  /** What its turns add to the job. */
+  facts: JobPatch;
+  /** Where it is taken up if it is stopped now; null: its agent is at work. */
+  checking: JobRecord["checking"];
+};
+
+/** What the agent's outcome adds to a job, however it ended. */
+export const agentFacts = (record: JobRecord, agent: TurnOutcome): JobPatch => ({
+  exit_code: agent.exitCode,
+  output: agent.text === "" ? null : agent.text,
+  num_turns: agent.numTurns === null ? record.num_turns : (record.num_turns ?? 0) + agent.numTurns,
+  ...spentBy(record, agent),
+  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
+  ...(agent.model === null ? {} : { model: agent.model }),
+});
+
+/** The plan is not wanted: nothing is done. */
+export const refusedPlan: Outcome = { kind: "succeeded", patch: { outcome: "plan" } };
+
+export const unansweredRun = (record: JobRecord, { waiting }: Asking): Outcome => ({
+  kind: "failed",
+  patch: waiting === null ? {} : unanswered(record.id, waiting),
+});
+
+/** Checks of its work stay red. */
+export const endedRed = (record: JobRecord, checks: readonly Check[]): JobPatch => {
+  const id = record.id.slice(0, 8);
+  const red = checks.filter(isRed).map((check) => `${check.name} ${howItEnded(check)}`);
+  return {
+    failure_reason: "checks_failed",
+    retryable: true,
+    error: `The work is not ready: its checks are red (${red.join(", ")}).\nWhat to do: svc job ${id} shows their output; svc continue ${id} "what to do about it".`,
+  };
+};
+
+export const failedRun = (agent: TurnOutcome): Outcome => ({
+  kind: "failed",
+  patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
+});
+
+/** Its run was stopped. */
+export const interrupted = (
+  signal: AbortSignal,
+  record: JobRecord,
+  { agent, facts, checking }: Progress,
+): Outcome => {
+  const reason = signal.reason as Interruption;
+  if (reason !== "cancel" && checking !== null)
+    return { kind: "parked", deferred: false, patch: { ...facts, checking } };
+  const isFenced = reason === "fence";
+  // A run whose agent got no prompt can be repeated. If no instance took over a fenced job after all, it is queued
+  // again as a lost one would be.
+  if (reason !== "cancel" && (record.retry_lost || (!agent?.prompted && !isFenced)))
+    return { kind: "requeue", patch: { pid: null, process: null } };
+  const what = isFenced ? "The instance lost touch with the others" : "The service was stopped";
+  const next = `svc ${agent?.prompted === true ? "continue" : "retry"} ${record.id.slice(0, 8)}`;
+  const error = `${what} while the job ran.\nWhat to do: ${next}.`;
+  return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
+};
+
+/** Attempts of a job that fails because the shared store is unreachable before its agent has started. */
+const maxAttempts = 5;
+
+export const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
+  const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
+    kind: "failed",
+    patch: { failure_reason: reason, retryable, error: message(error) },
+  });
+  if (error instanceof RepoError && error.again && attempt < maxAttempts)
+    return { kind: "requeue", patch: { pid: null, process: null } };
+  if (error instanceof RepoError) return failed(error.reason, error.retryable);
+  if (error instanceof ProfileError) return failed(error.reason, false);
+  if (error instanceof UnknownSession) return failed("agent_error", false);
+  return failed("internal", true);
+};
+
+export const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

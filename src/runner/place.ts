@@ -1,0 +1,110 @@
+import type { Run } from "../jobs/run.ts";
+import type { ResolvedProfile } from "../profiles/profile.ts";
+import type { CachedRepo, Repos, Worktree } from "../repos/repos.ts";
+import type { JobRecord } from "../store/job-record.ts";
+
+/** `firstHead`: the commit that was checked out when the job's first agent started. */
+export type Place = { own: Worktree; worktree: Worktree; firstHead: string | null };
+
+/**
+ * The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. `onMade` is called once
+ * there is something to save or to discard.
+ */
+export const prepare = async (
+  record: JobRecord,
+  run: Run,
+  {
+    profile,
+    repos,
+    onMade,
+  }: { profile: ResolvedProfile; repos: Repos; onMade: (worktree: Worktree) => void },
+): Promise<Place> => {
+  const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, repos));
+  const isCopy = profile.readOnly && isOlder(record);
+  const worktree = isCopy ? await copyOf(record, own, { repos, signal: run.signal }) : own;
+  onMade(worktree);
+  const firstHead = await firstHeadOf(record, own, { repos, run });
+  // What the remote refuses anyway need not be paid for first.
+  if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
+    await repos.tryPush(worktree, run.signal);
+  return { own, worktree, firstHead };
+};
+
+/**
+ * Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id.
+ */
+const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
+
+/** That in which the job was parked; null: there is none, or the job was not. */
+const parkedWorktree = async (record: JobRecord, repos: Repos): Promise<Worktree | null> =>
+  record.resumed_at === null ? null : await repos.findWorktree(record.worktree_id ?? record.id);
+
+/** Later attempts count what the first one did. */
+const firstHeadOf = async (
+  record: JobRecord,
+  worktree: Worktree,
+  { repos, run }: { repos: Repos; run: Run },
+): Promise<string | null> => {
+  const isOwn = !isOlder(record);
+  const head = isOwn ? worktree.baseSha : (await repos.inspect(worktree, run.signal)).head;
+  const first = record.first_head ?? head;
+  run.note({ first_head: first });
+  return first;
+};
+
+/** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
+const copyOf = async (
+  record: JobRecord,
+  worktree: Worktree,
+  { repos, signal }: { repos: Repos; signal: AbortSignal },
+): Promise<Worktree> => {
+  const { id: worktreeId } = record;
+  // Left by a lost attempt.
+  await repos.removeWorktree({ worktreeId }, signal);
+  const source = { worktree, commit: await repos.capture(worktree, signal) };
+  const branch = `service/${worktreeId.slice(0, 8)}`;
+  const { baseRef, repoUrl: url, repoKey: key, cacheDir: gitDir } = worktree;
+  const repo = key === null ? null : { url, key, gitDir, warnings: [] };
+  return await repos.addWorktree({ repo, worktreeId, jobId: worktreeId, branch, baseRef, source, signal });
+};
+
+/** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
+const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Worktree> => {
+  const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
+  const worktreeId = record.worktree_id ?? record.id;
+  const worktree = await repos.addWorktree({
+    repo,
+    worktreeId,
+    jobId: record.id,
+    branch: record.branch ?? record.options.branch ?? `service/${record.id.slice(0, 8)}`,
+    mustBeNew: record.branch === null && record.options.branch !== null,
+    baseRef: record.base_ref,
+    signal: run.signal,
+  });
+  for (const warning of worktree.warnings) run.warn(warning);
+  run.note({
+    worktree_id: worktreeId,
+    worktree_path: worktree.path,
+    cached_clone: worktree.cacheDir,
+    branch: worktree.branch,
+    base_ref: worktree.baseRef,
+    base_sha: worktree.baseSha,
+  });
+  run.stage("worktree_ready", worktree.path);
+  return worktree;
+};
+
+const fetchRepo = async (record: JobRecord, run: Run, repos: Repos): Promise<CachedRepo> => {
+  if (record.request.create_repo) {
+    const made = await repos.createMissing({
+      url: record.repo_url,
+      private: record.request.private,
+      signal: run.signal,
+    });
+    if (made !== null) run.warn(made);
+  }
+  const repo = await repos.fetch({ url: record.repo_url, jobId: record.id, signal: run.signal });
+  for (const warning of repo.warnings) run.warn(warning);
+  run.stage("fetched", repo.gitDir);
+  return repo;
+};

@@ -1,0 +1,194 @@
+import { mkdir, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import type { Job } from "../../src/contract/job.ts";
+import { afterFile } from "../cleanup.ts";
+import { svc } from "../cli/run-svc.ts";
+import { startFakeModel } from "../fake-model/fake-model.ts";
+import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
+import { git, makeRemote } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
+import { until } from "../until.ts";
+import { runJob } from "./ended-job.ts";
+import { branchesOf, hostVariables, startHost } from "./hosted.ts";
+
+/* Checks of an agent's work, as who submits and who reviews see them. Agents and checks are in a sandbox. */
+
+let host: FakeGitHost;
+let service: Service;
+let env: Record<string, string>;
+
+/** Green before the agent's work, and with the file. */
+const needs = (file: string, then: string): string =>
+  `test "$(ls)" = README.md || test -f ${file} || { echo 'scenario: ${then}'; exit 3; }`;
+
+const profiles: Record<string, object> = {
+  mended: { checks: [{ name: "mended", run: needs("mended.txt", 'work {"file": "mended.txt"}') }] },
+  draft: { checks: [{ name: "tests", run: needs("never.txt", "work") }], check_rounds: 0, on_red: "draft" },
+  kept: { checks: [{ name: "tests", run: needs("never.txt", "work") }], check_rounds: 0 },
+  curious: {
+    checks: [
+      { name: "environment", run: "env; ls /proc/*/environ | wc -l" },
+      { name: "network", run: "! bash -c 'exec 3<>/dev/tcp/127.0.0.1/22' && ! cat /etc/shadow" },
+    ],
+  },
+  waits: {
+    checks: [
+      {
+        name: "waits",
+        run: "test ! -f .gitignore || test -f waited.ignored || { touch waited.ignored; sleep 1000; }",
+      },
+    ],
+  },
+  bash: {
+    checks: [
+      {
+        name: "mended",
+        run: needs("mended.txt", 'bash {"command": "touch mended.txt"}'),
+      },
+    ],
+  },
+};
+
+const profilesIn = async (home: string): Promise<void> => {
+  const directory = join(home, ".service", "profiles");
+  await mkdir(directory, { recursive: true });
+  for (const [name, keys] of Object.entries(profiles))
+    await writeFile(join(directory, `${name}.yml`), JSON.stringify({ extends: "code", ...keys }));
+};
+
+beforeAll(async () => {
+  host = await startHost();
+  env = hostVariables(host, host.createToken({ login: "robot" }));
+  const home = await temporaryDirectory();
+  await profilesIn(home);
+  service = await startService({ home, env: { ...env, ANTHROPIC_API_KEY: "sk-canary-of-the-model" } });
+});
+
+const pullOf = (job: Job) => host.pullRequests.find(({ url }) => url === job.pr_url);
+
+test("red checks are told to the agent, which mends its work: a pull request that is ready lists them", async () => {
+  const repository = await host.createRepository("acme", "mended");
+  const job = await runJob(service, "Write it", { repo_url: repository.url, profile: "mended" });
+  expect(job).toMatchObject({
+    status: "succeeded",
+    outcome: "changed",
+    checks: [{ name: "mended", status: "passed", exit_code: 0, before: null }],
+  });
+  expect(pullOf(job)).toMatchObject({ draft: false });
+  expect(pullOf(job)?.body).toContain("### Checks\n\n- mended: passed");
+  const shown = await svc(["job", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  expect(shown.stdout).toMatch(/Checks +mended: passed, /);
+  const logs = await svc(["logs", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  expect(logs.stdout).toMatch(/check mended .*\n[^]*check mended +failed, exit code 3/);
+});
+
+test("checks that stay red fail the job: with on_red: draft its pull request is none that is ready, also one that was", async () => {
+  const repository = await host.createRepository("acme", "red");
+  const green = await runJob(service, "Write it", { repo_url: repository.url });
+  expect(pullOf(green)).toMatchObject({ draft: false });
+  const over = { session_id: green.session_id, profile: "draft" };
+  const again = await runJob(service, 'scenario: work {"file": "more.txt"}', over);
+  expect(again.warnings.filter((warning) => warning.includes("on_red"))).toEqual([]);
+  expect(again).toMatchObject({ status: "failed", outcome: "checks_failed", pr_url: green.pr_url });
+  expect(pullOf(again)).toMatchObject({ draft: true });
+
+  const job = await runJob(service, "Write it", { repo_url: repository.url, profile: "draft" });
+  expect(job).toMatchObject({
+    status: "failed",
+    failure_reason: "checks_failed",
+    outcome: "checks_failed",
+    retryable: true,
+    checks: [{ status: "failed", exit_code: 3, before: { status: "passed" } }],
+  });
+  const pull = pullOf(job);
+  expect(pull).toMatchObject({ draft: true, head: job.branch });
+  expect(pull?.body).toMatch(/^> \[!WARNING\]\n> Not ready for review: checks are red/);
+  expect(pull?.body).toContain("#### tests\n\n```\nscenario: work\n```");
+  const listed = await svc(["jobs", "--outcome", "checks_failed"], {
+    env: { SERVICE_PORT: new URL(service.url).port },
+  });
+  expect(listed.stdout).toContain(job.id.slice(0, 8));
+});
+
+test("without on_red nothing of red work is on the remote, and it can be continued", async () => {
+  const repository = await host.createRepository("acme", "kept");
+  const job = await runJob(service, "Write it", { repo_url: repository.url, profile: "kept" });
+  expect(job).toMatchObject({
+    outcome: "checks_failed",
+    pr_url: null,
+    salvage_ref: expect.anything() as string,
+  });
+  expect(await branchesOf(repository)).toEqual(["main"]);
+  const over = { session_id: job.session_id, profile: "kept" };
+  const next = await runJob(service, 'scenario: work {"file": "never.txt"}', over);
+  expect(next).toMatchObject({ status: "succeeded", outcome: "changed" });
+  expect(pullOf(next)).toMatchObject({ draft: false });
+});
+
+test("a check is in the job's sandbox: no credential, no other process, no host", async () => {
+  const job = await runJob(service, "Write it", { repo_url: (await makeRemote()).path, profile: "curious" });
+  expect(job).toMatchObject({ status: "succeeded", sandbox: { mode: "bwrap" } });
+  const [environment, network] = job.checks;
+  expect(environment?.log).toContain("CI=true");
+  expect(JSON.stringify(job)).not.toContain("sk-canary");
+  expect(environment?.log).not.toMatch(/ANTHROPIC|GIT_HOST_TOKEN|sk-canary/);
+  expect(network).toMatchObject({ status: "passed" });
+});
+
+test("a job whose service is killed while its checks run is taken up by the next: no turn of the agent more", async () => {
+  const home = await temporaryDirectory();
+  await profilesIn(home);
+  const first = await startService({ home, env });
+  const { job } = await first.client.run_task({
+    task: 'scenario: work {"file": ".gitignore", "content": "*.ignored"}',
+    repo_url: (await makeRemote()).path,
+    profile: "waits",
+  });
+  const path = await until(async () => (await first.client.get_job({ job_id: job.id })).job.worktree_path);
+  await until(async () => (await stat(join(path, "waited.ignored")).catch(() => null)) !== null);
+  await first.kill();
+  const second = await startService({ home, env });
+  const ended = await until(
+    async () => {
+      const { job: now } = await second.client.get_job({ job_id: job.id });
+      return now.ended_at === null ? null : now;
+    },
+    { seconds: 30, what: "its end" },
+  );
+  expect(ended).toMatchObject({
+    status: "succeeded",
+    outcome: "changed",
+    attempt: 1,
+    // Of one turn.
+    cost_usd: 0.0123,
+    checks: [{ status: "passed" }],
+  });
+});
+
+test("the real CLI mends what a check says in the same session", async () => {
+  const model = await startFakeModel({ token: "model-token" });
+  afterFile(() => model.close());
+  const home = await temporaryDirectory();
+  await profilesIn(home);
+  const real = await startService({
+    home,
+    env: {
+      SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
+      MODEL_API_BASE_URL: model.url,
+      MODEL_API_AUTH_TOKEN: "model-token",
+    },
+  });
+  const remote = await makeRemote();
+  const job = await runJob(real, 'scenario: bash {"command": "touch work.txt"}', {
+    repo_url: remote.path,
+    profile: "bash",
+  });
+  expect(job).toMatchObject({ status: "succeeded", outcome: "changed", checks: [{ status: "passed" }] });
+  expect(await git(remote.path, "ls-tree", "--name-only", String(job.branch))).toContain("mended.txt");
+  const told = model.requests.filter(({ body }) =>
+    JSON.stringify(body).includes("The service has checked your work"),
+  );
+  expect(told.length).toBeGreaterThan(0);
+});
