@@ -1,9 +1,9 @@
 import { z } from "zod";
 
 const facts = {
-  exit_code: z.int().nullable().meta({ description: "Null: it was not run, or was ended" }),
+  exit_code: z.int().nullable().meta({ example: 0, description: "Null: it was not run, or was ended" }),
   duration_ms: z.int().meta({ example: 4200 }),
-  log: z.string().meta({ description: "The end of its output, at most 8,192 bytes" }),
+  log: z.string().meta({ example: "12 passed\n", description: "The end of its output, at most 8,192 bytes" }),
 };
 
 /** How a check went that was run. */
@@ -17,6 +17,7 @@ export const Check = z
   .object({
     name: z.string().meta({ example: "tests" }),
     status: z.enum(["passed", "failed", "failed_before", "timed_out", "skipped"]).meta({
+      example: "passed",
       description:
         "failed_before: it is red, and was so before the change; skipped: nothing that it is for has changed",
     }),

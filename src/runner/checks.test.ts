@@ -101,7 +101,7 @@ describe("checks of a job's work", () => {
       });
       expect(await pushed(job)).toContain(branch);
       expect((await pushed(job)) === "").toBe(branch === "");
-      expect(patch.salvage_ref ?? null).toBe(branch === "" ? `refs/service/salvage/${job.record.id}` : null);
+      expect(patch.salvage_ref).toBe(`refs/service/salvage/${job.record.id}`);
     },
   );
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { crashRounds } from "./crash-rounds.ts";
 import { cutRounds, fullDiskRounds } from "./fetch-rounds.ts";
 import { instanceCrashes } from "./instance-crash.ts";
+import { parkedRounds } from "./parked-rounds.ts";
 import { shallowRounds } from "./shallow-rounds.ts";
 import { storeCrashes } from "./store-crash.ts";
 import { worktreeRounds } from "./worktree-rounds.ts";
@@ -19,6 +20,9 @@ const kinds = new Map(
     jobs: crashRounds,
     worktrees: worktreeRounds,
     instances: instanceCrashes,
+    parked: parkedRounds,
+    "parked-real": (options: Parameters<typeof parkedRounds>[0]) =>
+      parkedRounds({ ...options, isReal: true }),
     cut: cutRounds,
     "full-disk": fullDiskRounds,
     shallow: shallowRounds,
