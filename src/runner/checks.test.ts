@@ -218,6 +218,22 @@ describe("checks of a job's work", () => {
     expect(again).toMatchObject({ kind: "succeeded", patch: { checks: [{ status: "passed" }] } });
     expect((await readFile(log, "utf8")).trim().split("\n")).toHaveLength(1);
   });
+
+  test("end with a job that is cancelled: its worktree has its own files again, though the base was checked out", async () => {
+    const run = "test -f agent-output.txt && exit 1; touch .started; sleep 1000";
+    const job = await claimWith({ checks: [{ name: "slow", run }] }, "scenario: work");
+    const running = job.execute();
+    const path = await until(async () => (await job.stored()).worktree_path);
+    await until(async () => (await stat(join(path, ".started")).catch(() => null)) !== null);
+    job.interrupt("cancel");
+    const { kind, patch } = await running;
+    expect({ kind, saved: patch.salvage_ref }).toEqual({
+      kind: "failed",
+      saved: expect.stringContaining("salvage") as string,
+    });
+    expect(await plainGit(path, "status", "--porcelain", "--branch")).toBe(`## ${patch.branch}`);
+    expect((await stat(join(path, "agent-output.txt"))).isFile()).toBe(true);
+  });
 });
 
 test("what becomes of checked work", () => {

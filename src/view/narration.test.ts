@@ -123,6 +123,22 @@ describe("the account of a job", () => {
     ]);
   });
 
+  test("tells each check and how it ended", () => {
+    const who = { name: "tests", before: true };
+    expect(
+      told(
+        { type: "check_start", ...who, run: "npm test", round: 0 },
+        { type: "check_output", ...who, text: "1 failed\n" },
+        { type: "check_end", ...who, status: "failed", exit_code: 1, duration_ms: 1500 },
+        { type: "check_end", ...who, status: "passed", exit_code: 0, duration_ms: 1500 },
+      ),
+    ).toEqual([
+      "stage: check tests before the change  npm test",
+      "problem: check tests  failed, exit code 1, 1.5 s",
+      "note: check tests  passed, 1.5 s",
+    ]);
+  });
+
   test("reports what went wrong, and nothing of what went well", () => {
     expect(
       told(

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
+import type { CheckEvent } from "../../src/contract/check.ts";
 import type { AgentEvent, StageEvent } from "../../src/contract/event.ts";
 import { createConversation, type JobEntry, type ToolEntry } from "../../web/src/job/events.ts";
 import { sampleLog } from "../cli/sample-job.ts";
 
-const conversationOf = (...events: (AgentEvent | StageEvent)[]) => {
+const conversationOf = (...events: (AgentEvent | StageEvent | CheckEvent)[]) => {
   const conversation = createConversation();
   for (const event of sampleLog(...events)) conversation.add(event);
   return conversation;
@@ -41,6 +42,22 @@ describe("a conversation", () => {
       { type: "thinking", seq: 1, text: "Let me see.", isLive: false },
       { type: "text", seq: 4, text: "It is so.", isLive: true },
     ]);
+  });
+
+  test("has each check with its output, as a call with its result", () => {
+    const who = { name: "tests", before: false };
+    const { entries } = conversationOf(
+      { type: "check_start", ...who, run: "npm test", round: 0 },
+      { type: "check_output", ...who, text: "1 passed\n" },
+      { type: "check_output", ...who, text: "1 failed\n" },
+      { type: "check_end", ...who, status: "failed", exit_code: 1, duration_ms: 5 },
+      { type: "check_start", name: "tests", before: true, run: "npm test", round: 0 },
+    );
+    expect(entries).toMatchObject([
+      { name: "Check tests", input: { command: "npm test" }, isLive: false, resultSeq: 4 },
+      { name: "Check tests before the change", isLive: true, result: null },
+    ]);
+    expect(tool(entries[0]).result).toEqual({ text: "1 passed\n1 failed\n", isError: true });
   });
 
   test("puts results to their calls, in whatever order they come", () => {
