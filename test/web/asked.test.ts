@@ -1,6 +1,9 @@
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import type { Job, Waiting } from "../../src/contract/job.ts";
+import { afterFile } from "../cleanup.ts";
+import { startFakeModel } from "../fake-model/fake-model.ts";
 import { asks } from "../asks.ts";
 import { accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
 import { sampleLog } from "../cli/sample-job.ts";
@@ -147,15 +150,24 @@ test("a plan is read, and approved, changed, sent back or refused", async () => 
   expect(await answered((page) => press(page, "Refuse"))).toEqual({ id: "toolu_1", approve: false });
 });
 
-test("a question comes while the page is open, and goes when it is answered", async () => {
-  const job = await ask.submit({ task: "Choose\nscenario: ask" });
-  const { page } = await openPage(browser, service, `/ui/jobs/${job.id}`);
+test("a question of the real CLI comes while the page is open, and goes when it is answered", async () => {
+  const model = await startFakeModel({ token: "model-token" });
+  afterFile(() => model.close());
+  const real = await startService({
+    env: {
+      SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
+      MODEL_API_BASE_URL: model.url,
+      MODEL_API_AUTH_TOKEN: "model-token",
+    },
+  });
+  const job = await asks(real).submit({ task: "Choose\nscenario: ask {}" });
+  const { page } = await openPage(browser, real, `/ui/jobs/${job.id}`);
   await form(page).getByRole("radio", { name: "SQLite" }).check();
   await form(page).getByRole("button", { name: "Answer" }).click();
   await page.getByRole("status").getByText("succeeded").waitFor();
   expect(await form(page).count()).toBe(0);
-  const { diff } = await service.client.get_diff({ job_id: job.id });
-  expect(diff).toContain('"Which database?"="SQLite"');
+  const { diff } = await real.client.get_diff({ job_id: job.id });
+  expect(diff).toContain("SQLite");
 });
 
 test("a job that waits is the first of the list", async () => {
