@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { AnswerInput } from "../contract/answer.ts";
@@ -86,6 +87,40 @@ describe("a job whose agent asks a person", () => {
     const second = await engine.submit();
     await untilParked(engine, first.id);
     await untilAsked(engine, second.id);
+  });
+
+  test("is parked at once when its instance is drained", async () => {
+    const engine = await startEngine({ execute: asking([]) });
+    engine.work();
+    const { id } = await engine.submit();
+    await untilAsked(engine, id);
+    engine.worker.park(true);
+    await untilParked(engine, id);
+    await until(() => engine.worker.runningCount() === 0);
+  });
+
+  test("keeps its worktree and its session: another job that wants one of them waits until it has ended", async () => {
+    const began: string[] = [];
+    const session_id = randomUUID();
+    const work = asking([]);
+    const execute: Execute = async (record, run) => {
+      began.push(record.task);
+      if (record.task !== "first") return { kind: "succeeded", patch: {} };
+      await run.record({ session_id, worktree_id: record.id });
+      return await work(record, run);
+    };
+    const engine = await startEngine({ execute, questionLive: 0 });
+    engine.work();
+    const { id } = await engine.submit({ task: "first" });
+    await untilParked(engine, id);
+    const same = await engine.submit({ task: "same session", session_id });
+    const other = await engine.submit({ task: "same worktree", worktree_id: id });
+    await engine.submit({ task: "anything else" });
+    await until(() => began.includes("anything else"));
+    expect(began).toEqual(["first", "anything else"]);
+    await engine.jobs.answer(answerOf(id));
+    for (const each of [same, other])
+      expect(await untilEnded(engine, each.id)).toMatchObject({ status: "succeeded" });
   });
 
   test("is parked by a stop, and goes on after the next start when it is answered", async () => {

@@ -48,7 +48,7 @@ test("a plan is sent back, comes again with the words, and is approved", async (
 });
 
 test("a plan that is refused is the end of the job, which has succeeded", async () => {
-  const id = await asked("scenario: plan", "-p", "planner");
+  const id = await asked("scenario: plan", "--plan");
   expect((await run("answer", id, "--refuse")).code).toBe(0);
   expect((await run("wait", id)).code).toBe(0);
   expect((await run("job", id)).stdout).toMatch(/^Outcome +plan$/m);

@@ -24,7 +24,10 @@ const needs = (file: string, then: string): string =>
   `test "$(ls)" = README.md || test -f ${file} || { echo 'scenario: ${then}'; exit 3; }`;
 
 const profiles: Record<string, object> = {
-  mended: { checks: [{ name: "mended", run: needs("mended.txt", 'work {"file": "mended.txt"}') }] },
+  mended: {
+    deliver: { title: "{profile}: {summary}", body: "{task}, by job {job_id} on {branch}" },
+    checks: [{ name: "mended", run: needs("mended.txt", 'work {"file": "mended.txt"}') }],
+  },
   draft: { checks: [{ name: "tests", run: needs("never.txt", "work") }], check_rounds: 0, on_red: "draft" },
   kept: { checks: [{ name: "tests", run: needs("never.txt", "work") }], check_rounds: 0 },
   curious: {
@@ -76,8 +79,9 @@ test("red checks are told to the agent, which mends its work: a pull request tha
     outcome: "changed",
     checks: [{ name: "mended", status: "passed", exit_code: 0, before: null }],
   });
-  expect(pullOf(job)).toMatchObject({ draft: false });
-  expect(pullOf(job)?.body).toContain("### Checks\n\n- mended: passed");
+  expect(pullOf(job)).toMatchObject({ draft: false, title: `mended: ${job.summary}` });
+  const text = `Write it, by job ${job.id} on ${job.branch}\n\n### Checks\n\n- mended: passed`;
+  expect(pullOf(job)?.body).toContain(text);
   const shown = await svc(["job", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
   expect(shown.stdout).toMatch(/Checks +mended: passed, /);
   const logs = await svc(["logs", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
