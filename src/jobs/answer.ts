@@ -58,15 +58,18 @@ const toQuestions = ({ questions }: Waiting, input: AnswerInput): Answer => {
 };
 
 /** What becomes of a job whose question nobody has answered. */
-export const unanswered = (id: string, { kind, questions }: Waiting): JobPatch => ({
+export const unanswered = (id: string, { kind, questions }: Waiting): JobPatch => {
+  const text = cutEnd(questions.map(({ question }) => question).join(" "), 2048);
+  return kind === "plan"
+    ? { outcome: "plan", ...needsInput(id, "Nobody has approved the agent's plan.") }
+    : { outcome: "question", ...needsInput(id, `Nobody has answered the agent's question: ${text}`) };
+};
+
+/** The end of a job whose agent cannot go on without an answer. */
+export const needsInput = (id: string, why: string): JobPatch => ({
   failure_reason: "needs_input",
-  outcome: kind === "plan" ? "plan" : "question",
   retryable: true,
-  error: `${
-    kind === "plan"
-      ? "Nobody has approved the agent's plan."
-      : `Nobody has answered the agent's question: ${cutEnd(questions.map(({ question }) => question).join(" "), 2048)}`
-  }\nWhat to do: svc continue ${id.slice(0, 8)} "your answer".`,
+  error: `${why}\nWhat to do: svc continue ${id.slice(0, 8)} "your answer".`,
 });
 
 const invalid = (message: string): ServiceError => new ServiceError("invalid_request", message);

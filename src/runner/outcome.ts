@@ -1,6 +1,5 @@
 import type { TurnOutcome } from "../agents/agent.ts";
 import type { Outcome, Report } from "../contract/job.ts";
-import type { JobPatch } from "../store/job-store.ts";
 import { cutEnd } from "../lib/tail-buffer.ts";
 
 type Facts = {
@@ -61,13 +60,6 @@ const lastParagraph = (text: string): string =>
     .trim()
     .split(/\n\s*\n/)
     .at(-1) ?? "";
-
-/** What the job says of a question that nobody has answered. */
-export const endedAsking = (id: string, question: string | null): JobPatch => ({
-  failure_reason: "needs_input",
-  retryable: true,
-  error: `The agent ended with a question: ${question}\nWhat to do: svc continue ${id.slice(0, 8)} "your answer".`,
-});
 
 /** What the agent says it did. */
 export const summaryOf = ({ report, text }: Pick<TurnOutcome, "report" | "text">): string | null =>

@@ -1,5 +1,6 @@
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Outcome, Run, SettleLost } from "../jobs/run.ts";
+import { needsInput } from "../jobs/answer.ts";
 import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
 import type { Check } from "../contract/check.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
@@ -28,7 +29,7 @@ import {
   unansweredRun,
 } from "./ends.ts";
 import { type Place, prepare } from "./place.ts";
-import { endedAsking, judge, summaryOf } from "./outcome.ts";
+import { judge, summaryOf } from "./outcome.ts";
 import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
 import { LostOwnership, runJobAgent } from "./turn.ts";
 
@@ -199,7 +200,7 @@ export const createRunner = (deps: Dependencies) => {
       return {
         outcome: await endWith(record, run, progress, {
           kind: "failed",
-          patch: { ...ended, ...endedAsking(record.id, question) },
+          patch: { ...ended, ...needsInput(record.id, `The agent ended with a question: ${question}`) },
         }),
       };
     if (question !== null) run.warn(`The agent asks: ${question}`);
