@@ -1,7 +1,7 @@
-import type { Check } from "../contract/check.ts";
+import { type Check, isRed } from "../contract/check.ts";
 import type { Job } from "../contract/job.ts";
 import { duration } from "./quantities.ts";
-import { oneLine } from "./sanitise.ts";
+import { oneLine, sanitise } from "./sanitise.ts";
 
 /** How a check ended, for a person. */
 export const checkEnd = ({
@@ -14,6 +14,16 @@ export const checkEnd = ({
   const exit = status === "passed" || code === null ? "" : `, exit code ${code}`;
   return `${how}${exit}, ${duration(ms)}`;
 };
+
+/** Lines of a red check's output that a page of a job shows; `--json` has all that is kept. */
+const shownLines = 20;
+
+/** The end of what each red check has said, for a person. */
+export const redOutputs = ({ checks }: Pick<Job, "checks">): { title: string; lines: string[] }[] =>
+  checks.filter(isRed).map(({ name, log }) => ({
+    title: `Output of ${oneLine(name)}`,
+    lines: sanitise(log).trimEnd().split("\n").slice(-shownLines),
+  }));
 
 /** The checks of a job, a line each. */
 export const checkLines = ({ checks }: Pick<Job, "checks">): string[] =>

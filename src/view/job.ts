@@ -1,4 +1,4 @@
-import { checkLines } from "./checks.ts";
+import { checkLines, redOutputs } from "./checks.ts";
 import type { FailureReason, Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
@@ -81,12 +81,12 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
   ];
   const times = stageTimes(job, now);
   const output = shorten(sanitise(job.output ?? "").trimEnd()).split("\n");
+  const wrapped = (lines: string[]) => lines.flatMap((line) => wrap(line, layout.columns ?? Infinity));
   return [
     factLines(facts, layout),
+    ...redOutputs(job).map(({ title, lines }) => [paint("bold", title), ...wrapped(lines)]),
     ...(times.length > 0 ? [[paint("bold", "Where the time went"), ...times]] : []),
-    ...(job.output === null
-      ? []
-      : [[paint("bold", "Output"), ...output.flatMap((line) => wrap(line, layout.columns ?? Infinity))]]),
+    ...(job.output === null ? [] : [[paint("bold", "Output"), ...wrapped(output)]]),
   ]
     .map((lines) => lines.join("\n"))
     .join("\n\n");

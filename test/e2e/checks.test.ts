@@ -110,6 +110,8 @@ test("checks that stay red fail the job: with on_red: draft its pull request is 
   expect(pull).toMatchObject({ draft: true, head: job.branch });
   expect(pull?.body).toMatch(/^> \[!WARNING\]\n> Not ready for review: checks are red/);
   expect(pull?.body).toContain("#### tests\n\n```\nscenario: work\n```");
+  const shown = await svc(["job", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  expect(shown.stdout).toContain("Output of tests\nscenario: work\n");
   const listed = await svc(["jobs", "--outcome", "checks_failed"], {
     env: { SERVICE_PORT: new URL(service.url).port },
   });
