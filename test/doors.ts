@@ -100,6 +100,12 @@ const commands: Record<keyof Operations, Command | null> = {
     second: "text",
     options: { approve: "--approve" },
   },
+  message_job: { command: "say", positional: "job_id", second: "text", options: {} },
+  take_back_message: {
+    command: "say",
+    positional: "job_id",
+    options: { message_id: "--take-back" },
+  },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
   get_diff: { command: "diff", positional: "job_id", options: {} },
   list_profiles: { command: "profiles", options: {} },

@@ -29,6 +29,8 @@ export type AgentStart = {
   session: { id: string; resumeFrom: string | null };
   /** Whether it may ask a person: `question` questions, `plan` that a plan is approved before it works. Absent: neither. */
   asks?: { question: boolean; plan: boolean };
+  /** Whether it may be told something while a turn runs: see `AgentProcess.say`. Absent: no. */
+  hears?: boolean;
   /** Whether it is asked to report what came of it at the end of each turn; absent: no. */
   reports?: boolean;
   /** W3C Trace Context for the agent's own telemetry; absent: it has a trace of its own. */
@@ -74,11 +76,25 @@ export type AgentProcess = {
    * it. Who leaves it early stops it, as its signal does; that ends when the turn has ended.
    */
   turn: (turn: AgentTurn) => AsyncGenerator<TurnEvent, void, void>;
+  /**
+   * Tells the agent something in its last turn, in the order of the calls; the event `message` says that it has it. What the
+   * session has already is not said again; its event comes at once. True: it will be heard, or the turn ends before. False: the agent
+   * takes nothing (any more), and has not got it.
+   */
+  say: (message: SaidMessage) => Promise<boolean>;
+  /** Takes back what was said. False: the agent has it, or may have it, as its process has ended. */
+  takeBack: (id: string) => Promise<boolean>;
   /** TERM to the group, KILL after the grace, then the sweep. Resolves when nothing of it is left. Idempotent. */
   end: (options?: { graceSeconds: number }) => Promise<void>;
   /** Resolves when the process and all that it started have ended, for whatever reason. */
   ended: Promise<void>;
 };
+
+/**
+ * What the user says while a turn runs. `id`: a UUID. `next`: the agent gets it with its next step; `now`: it ends its turn and
+ * begins one with it, unless it waits for an answer: then as `next`; `later`: when it has done all else.
+ */
+export type SaidMessage = { id: string; text: string; when: "next" | "now" | "later" };
 
 /** What the user says in one turn. */
 export type TurnPart = { type: "text"; text: string } | { type: "image"; mediaType: string; base64: string };

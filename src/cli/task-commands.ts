@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import { examples, jobId, jobIdOrLatest, json, whole, type Lazily } from "./options.ts";
 
 /** `svc run`, and the commands on one job that follow or repeat it. */
@@ -77,6 +77,32 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
       ),
     )
     .action(lazily(async () => (await import("./commands/answer.ts")).answer));
+  program
+    .command("say")
+    .summary("say something to a job's agent while it works")
+    .description(
+      "Say something to the agent of a job that has not ended: it goes on with it, and nothing is stopped. A job that has ended is continued by another one, as with svc continue.",
+    )
+    .argument(...jobId)
+    .argument("[text]", "what to say, in plain words; - reads it from standard input")
+    .addOption(new Option("--now", "have it heard at once: the agent drops what it does").conflicts("later"))
+    .option("--later", "have it heard when the agent is done with all else")
+    .addOption(
+      new Option("--take-back <id>", "take a message back that the agent has not heard").conflicts([
+        "now",
+        "later",
+      ]),
+    )
+    .option("--idempotency-key <key>", "say it once: the same key and text give the same message")
+    .option(...json)
+    .addHelpText(
+      ...examples(
+        'svc say latest "Keep the old endpoint, too"',
+        'svc say 6f1c --now "Stop: not in the public API"',
+        "svc say 6f1c --take-back 7c2f1f0e",
+      ),
+    )
+    .action(lazily(async () => (await import("./commands/say.ts")).say));
   program
     .command("logs")
     .summary("show what a job's agent did so far")

@@ -18,19 +18,6 @@ export const retryInput = async (client: Client, job: Job) => {
   } satisfies TaskInput;
 };
 
-/** Input that gives the agent another task in the job's session, worktree and branch. */
-export const continueInput = (job: Job, session_id: string, task: string) => {
-  const { model, timeout_seconds, max_budget_usd, max_turns } = job.options;
-  const options = { model, timeout_seconds, max_budget_usd, max_turns };
-  return {
-    task,
-    session_id,
-    profile: job.profile,
-    allow_hosts: job.allow_hosts,
-    options,
-  } satisfies TaskInput;
-};
-
 /** Where the job ran: its repository, or the worktree or session that was there before it. */
 const placeOf = async (client: Client, job: Job) => {
   const { id, worktree_id, session_id, created_at, repo_url, base_ref } = job;

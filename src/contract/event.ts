@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { CheckEvent } from "./check.ts";
-import { Denied, Instant, StageName, Usage } from "./job.ts";
+import { Denied, Instant, Message, StageName, Usage } from "./job.ts";
 
 /**
  * The one event vocabulary. An agent adapter yields `AgentEvent`s. A job's event log adds stages and warnings and numbers
@@ -77,6 +77,8 @@ export const AgentEvent = z.discriminatedUnion("type", [
   }),
   /** The sandbox refused something: at the first refusal in a turn, and once more at the turn's end. */
   Denied.extend({ type: z.literal("denied"), at_end: z.boolean(), message: z.string() }),
+  /** The agent has taken up what the user said meanwhile. */
+  Message.omit({ at: true }).extend({ type: z.literal("message") }),
   /** Something was left out or went differently than asked. */
   z.object({
     type: z.literal("warning"),

@@ -150,6 +150,24 @@ export const Waiting = z
   .meta({ id: "Waiting" });
 export type Waiting = z.infer<typeof Waiting>;
 
+/** When the agent takes up a message: as soon as it can, after it has cut off what it does, or after all else. */
+export const MessageWhen = z.enum(["next", "now", "later"]);
+
+/** What the user says to the agent of a job that has not ended. */
+export const Message = z
+  .object({
+    id: z.string().meta({ format: "uuid", example: "7c2f1f0e-3b5a-4c58-9d2b-0a4f5d1c9e11" }),
+    text: z.string().meta({ example: "Keep the old endpoint, too" }),
+    when: MessageWhen.meta({ example: "next" }),
+    status: z.enum(["queued", "taken", "withdrawn"]).meta({
+      example: "queued",
+      description: "taken: the agent has it; withdrawn: it was taken back before",
+    }),
+    at: Instant.meta({ description: "When the service got it" }),
+  })
+  .meta({ id: "Message" });
+export type Message = z.infer<typeof Message>;
+
 export const Job = z
   .object({
     id: z.string().meta({ format: "uuid", example: "0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10" }),
@@ -199,6 +217,7 @@ export const Job = z
     waiting: Waiting.nullable().meta({
       description: "What the running job waits for, until POST /jobs/{id}/answer; null: for nothing",
     }),
+    messages: z.array(Message).meta({ description: "What was said to its agent while it ran, in order" }),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
     attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),

@@ -5,6 +5,7 @@ import { diffOperations } from "./diff.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobListOperations } from "./job-list.ts";
 import { jobOperations } from "./job.ts";
+import { messageOperations } from "./message.ts";
 import { toolNamesOf } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
 import { usageOperations } from "./usage.ts";
@@ -15,6 +16,7 @@ import { worktreeOperations } from "./worktree.ts";
 export const operations = {
   ...jobOperations,
   ...answerOperations,
+  ...messageOperations,
   ...jobListOperations,
   ...diffOperations,
   ...profileOperations,

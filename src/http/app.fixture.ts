@@ -109,6 +109,8 @@ export const memoryHandlers = (
       jobs.set(job.id, { ...job, waiting: null });
       return { success: true, job: found(job.id) };
     },
+    message_job: async (input) => ({ ...exampleOutput("message_job"), job: found(input.job_id) }),
+    take_back_message: async () => exampleOutput("take_back_message"),
     cancel_job: async ({ job_id }) => {
       const job = found(job_id);
       if (!isFinal(job.status)) jobs.set(job_id, { ...job, status: "cancelled" });

@@ -12,7 +12,7 @@ const opened = () => {
   const records = new Map<string, JobRecord>();
   let reads = 0;
   const made = (id: string): JobRecord => {
-    const record = { id } as JobRecord;
+    const record = { id, messages: [], warnings: [] } as unknown as JobRecord;
     records.set(id, record);
     return record;
   };

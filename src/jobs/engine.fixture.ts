@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { RunTaskInput } from "../contract/job.ts";
+import { MessageInput } from "../contract/message.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
@@ -10,6 +11,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./run.ts";
 import { applyRetention } from "./retention.ts";
 import { createJobs } from "./jobs.ts";
+import { createMessages } from "./messages.ts";
 import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
 import { queueWaiting, recover } from "./recovery.ts";
@@ -102,6 +104,7 @@ export const startEngine = async ({
     joinWorktree: (id, join) =>
       join({ id, repoUrl: "", baseRef: "main", branch: "service/wt-1", boundTo: null }),
   });
+  const messages = createMessages({ store, jobEnds, get: jobs.get, submit: accept, now, newId: randomUUID });
   const submit = (over: Partial<RunTaskInput> = {}, context = {}) =>
     accept(RunTaskInput.parse({ task: "Fix it", ...over }), { ...caller, ...context });
   const retries = createRetries();
@@ -133,6 +136,9 @@ export const startEngine = async ({
     worker,
     jobs,
     submit,
+    takeBack: (job_id: string, message_id: string) => messages.takeBack({ job_id, message_id }, caller),
+    say: (job_id: string, text: string, over: Partial<MessageInput> = {}, context = {}) =>
+      messages.say(MessageInput.parse({ job_id, text, ...over }), { ...caller, ...context }),
     round,
     work: () => queue.start(worker.work),
     spool,

@@ -61,6 +61,7 @@ export const newRecord = ({
   outcome: null,
   summary: null,
   waiting: null,
+  messages: [],
   failure_reason: null,
   retryable: null,
   attempt: 0,

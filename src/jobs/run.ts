@@ -10,6 +10,7 @@ import type { AgentEvent } from "../contract/event.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { JobStatus, StageName, Waiting } from "../contract/job.ts";
 import type { Notifier } from "../lib/notifier.ts";
+import { createMailbox, type Mailbox } from "./mailbox.ts";
 
 type Dependencies = {
   store: JobStore;
@@ -79,6 +80,11 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
     },
     note: (patch, options) => note(redactDeep(patch, redact), options?.lazy),
     record: write,
+    messages: createMailbox({
+      ...deps,
+      id: record.id,
+      update: (patch) => whileReachable(() => store.update(record.id, guard, patch)),
+    }),
     ask: async (waiting) => {
       if (!(await write({ waiting, asked: { waiting, answer: null, deferred: false } }))) return null;
       deps.jobEnds.notify(record.id);
@@ -125,6 +131,8 @@ export type Run = {
   note: (patch: JobPatch, options?: { lazy: boolean }) => void;
   /** Records progress durably. False: the run no longer owns the job (cancelled, say) and must stop. */
   record: (patch: JobPatch) => Promise<boolean>;
+  /** What the user says to the agent. */
+  messages: Mailbox;
   /**
    * Puts what the agent asks on record, then waits for the answer of a person. Null: there is none yet, and the job must be
    * parked.

@@ -185,14 +185,24 @@ const requireOwnBranch = ({ options }: RunTaskInput, worktree: NewRecord["worktr
   );
 };
 
-/**
- * Digests of an `Idempotency-Key`, scoped by caller, and of its request; null without a key.
- * @throws ServiceError `invalid_request`
- */
 const idempotencyOf = (
   key: string | undefined,
   principal: string,
   input: RunTaskInput,
+): JobRecord["idempotency"] => {
+  // `wait` does not change what is asked for.
+  const { wait: _wait, ...body } = input;
+  return digestsOf(key, principal, given(body, defaults));
+};
+
+/**
+ * Digests of an `Idempotency-Key`, scoped by caller, and of what is asked; null without a key.
+ * @throws ServiceError `invalid_request`
+ */
+export const digestsOf = (
+  key: string | undefined,
+  principal: string,
+  asked: object,
 ): JobRecord["idempotency"] => {
   if (key === undefined) return null;
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
@@ -201,9 +211,7 @@ const idempotencyOf = (
       "Idempotency-Key: must be 1 to 255 printable ASCII characters without spaces",
     );
   }
-  // `wait` does not change what is asked for.
-  const { wait: _wait, ...body } = input;
-  return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(given(body, defaults))) };
+  return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(asked)) };
 };
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex");

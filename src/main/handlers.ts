@@ -8,6 +8,7 @@ import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Volume } from "../contract/worktree.ts";
 import type { Jobs } from "../jobs/jobs.ts";
+import type { Messages } from "../jobs/messages.ts";
 import type { Submit } from "../jobs/submit.ts";
 import type { Limits, Profiles, ResolvedProfile } from "../profiles/profile.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
@@ -27,6 +28,7 @@ type Dependencies = {
   stores: IdStores;
   jobs: Jobs;
   submit: Submit;
+  messages: Messages;
   profiles: Profiles;
   companions: Pick<Companions, "sync">;
   worktrees: Worktrees;
@@ -60,6 +62,11 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       return { success: true, count: records.length, jobs: records.map(toJob), next_cursor: next };
     },
     answer_job: async (input) => ({ success: true, job: toJob(await jobs.answer(input)) }),
+    message_job: (input, context) => deps.messages.say(input, context),
+    take_back_message: async (input, context) => ({
+      success: true,
+      message: await deps.messages.takeBack(input, context),
+    }),
     cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
     get_diff: async ({ job_id, ...asked }, { signal }) => {
       const record = await jobs.get(job_id);

@@ -11,6 +11,7 @@ import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { createJobs } from "../jobs/jobs.ts";
+import { createMessages } from "../jobs/messages.ts";
 import { queueWaiting, recover } from "../jobs/recovery.ts";
 import { applyRetention } from "../jobs/retention.ts";
 import { openOutcomeSpool } from "../jobs/outcomes.ts";
@@ -225,6 +226,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     joinWorktree: worktrees.join,
     instanceWith: cluster.instanceWith,
   });
+  const messages = createMessages({ ...context, store, jobEnds, get: jobs.get, submit });
   const agentMode = await openAgentMode({
     ...context,
     companions: companions.files,
@@ -250,6 +252,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       stores,
       jobs,
       submit,
+      messages,
       profiles,
       companions,
       worktrees,

@@ -11,7 +11,7 @@ import { createNotifier } from "../lib/notifier.ts";
 import { createProfiles } from "../profiles/profiles.ts";
 import { makeRepos, makeRemote } from "../repos/repos.fixture.ts";
 import { openBaseChecks, openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunCommand } from "../agents/command.ts";
@@ -85,12 +85,13 @@ export const claimJob = async (
   };
   await store.create(record);
   let stop = new AbortController();
+  const jobEnds = createNotifier();
   const newRun = () =>
     createRun(
       {
         store,
         events,
-        jobEnds: createNotifier(),
+        jobEnds,
         mustPark: async () => mustPark,
         settings: { questionLive: 60 },
         now,
@@ -109,6 +110,12 @@ export const claimJob = async (
     settleLost: runner.settleLost,
     /** Runs the job; `over` takes the place of what the run does. */
     execute: (over: Partial<Run> = {}, from = record) => runner.execute(from, { ...newRun(), ...over }),
+    /** Adds a message, as a door does. */
+    say: async (message: StoredMessage): Promise<void> => {
+      const add = ({ messages }: JobRecord) => ({ messages: [...messages, message] });
+      await store.update(record.id, { status: ["running"] }, add);
+      jobEnds.notify(record.id);
+    },
     interrupt: (reason: Interruption): void => {
       stop.abort(reason);
       stop = new AbortController();

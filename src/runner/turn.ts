@@ -21,6 +21,7 @@ import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { answerAsk, answerText, noteTaken, type Asking } from "./asking.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { noteHeard, tellMessages } from "./messages.ts";
 
 type JobTurn = {
   record: JobRecord;
@@ -59,7 +60,7 @@ const maxTextBytes = 51_200;
 /** Starts the agent in the worktree, gives it the task as its only turn, and publishes its events. */
 export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking: Asking }> => {
   const asking: Asking = { waiting: null, answer: null };
-  const { record, run, launch } = job;
+  const { record, run, launch, log } = job;
   const session = await chooseSession(record, job.profiles, job.newId);
   run.signal.throwIfAborted();
   const started = await job.agent.start({
@@ -70,6 +71,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     launch,
     session,
     reports: true,
+    hears: true,
     asks: { question: job.questions !== "never", plan: job.plan && !job.record.plan_approved },
     traceparent: traceparentOf(record.id, record.attempt),
   });
@@ -88,6 +90,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
   const given = { ...job, sandbox: started.process.sandbox, asking };
+  await using _telling = tellMessages(run, started.process, log);
   const outcome = await publishTurn(given, turn, session.id, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
@@ -121,6 +124,7 @@ const publishTurn = async (
   for await (const event of turn) {
     if (event.type === "ended") return event.outcome;
     if (event.type === "ready") await recordStart(job, sessionId, event.identity);
+    else if (event.type === "message") await noteHeard(run, event);
     else if (event.type === "spent") run.note(spentBy(record, event.spent), { lazy: false });
     else if (!broken.signal.aborted) {
       try {

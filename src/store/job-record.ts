@@ -1,4 +1,4 @@
-import { isFinal, jobStatuses, type Job, type Report, type Waiting } from "../contract/job.ts";
+import { isFinal, jobStatuses, type Job, type Message, type Report, type Waiting } from "../contract/job.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 
@@ -6,7 +6,8 @@ import type { ProcessIdentity } from "../lib/process/identity.ts";
  * The stored form of a job: the job as the doors send it, and what only the service needs. The record is the truth about a
  * job; queues and indexes are derived from it.
  */
-export type JobRecord = Job & {
+export type JobRecord = Omit<Job, "messages"> & {
+  messages: StoredMessage[];
   /** Empty: not given, and the repository has not been read yet. */
   base_ref: string;
   /** Fields of the request that `Job` lacks. */
@@ -60,6 +61,18 @@ export type JobRecord = Job & {
   worktree_removed_at: string | null;
 };
 
+/** A message as it is stored; the fields that `Message` lacks are the service's own. */
+export type StoredMessage = Message & {
+  /** Whether a process of the agent has got it, and may have taken it up. */
+  given: boolean;
+  /** Whether it is to be taken back from that process. */
+  recalled: boolean;
+  idempotency: JobRecord["idempotency"];
+};
+
+export const toMessage = ({ given: _g, recalled: _r, idempotency: _i, ...message }: StoredMessage): Message =>
+  message;
+
 /** Shown for a `base_ref` that was not given, until the repository has been read. */
 export const presumedBase = "main";
 
@@ -87,7 +100,22 @@ export const toJob = (record: JobRecord): Job => {
     worktree_removed_at: _w,
     ...job
   } = record;
-  return { ...job, base_ref: job.base_ref || presumedBase };
+  return {
+    ...job,
+    base_ref: job.base_ref || presumedBase,
+    messages: job.messages.map(toMessage),
+    warnings: [...job.warnings, ...unheard(record)],
+  };
+};
+
+/** A warning about messages that the job's end has overtaken. Said by who reads it: the end itself is one compare-and-set. */
+const unheard = ({ id, status, messages }: JobRecord): string[] => {
+  const left = messages.filter((message) => message.status === "queued" && !message.recalled);
+  if (!isFinal(status) || left.length === 0) return [];
+  const texts = left.map(({ text }) => JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text));
+  return [
+    `The job ended before its agent had heard ${texts.join(", ")}: svc say ${id.slice(0, 8)} "…" continues the job with it`,
+  ];
 };
 
 /** Whether it waits without a process: nothing of it runs until it goes on. */

@@ -7,6 +7,7 @@ import { aligned, cut, factLines, list, warningsFact, wrap, type Fact } from "./
 import { paintStatus, stateOf, type Layout } from "./paint.ts";
 import { age, cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
+import { messagesFact } from "./message.ts";
 import { answerCommands, waitingFacts, waitingLine } from "./waiting.ts";
 
 /** One line per job. */
@@ -61,6 +62,7 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
     ["ID", job.id],
     ...outcomeFacts(job, layout),
     ...waitingFacts(job, shorten),
+    messagesFact(job),
     ["Profile", profile(job)],
     ["Task", shorten(sanitise(job.task).trim()), "prose"],
     ["Repository", optional(job.repo_url)],
@@ -128,6 +130,7 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
       ([command, meaning]) => [command, meaning, isLive] as [string, string, boolean],
     ),
     [`svc logs -f ${id}`, "follow it", isLive],
+    [`svc say ${id} "…"`, "tell its agent something", status === "running"],
     [`svc diff ${id}`, "see the change", isChanged],
     [`svc open ${id}`, "the pull request", pr !== null],
     [toGet, "get the change", isChanged],

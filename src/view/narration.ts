@@ -141,6 +141,7 @@ const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { typ
   },
   result: ({ ok, subtype, text }) => {
     // The agent CLI calls a result a "success" although its API refused.
+    if (subtype === "cut_off") return null;
     const why = subtype === "success" ? "" : ` (${short(subtype)})`;
     return ok ? null : line("problem", `the agent gave up${why}`, firstLine(text));
   },
@@ -156,6 +157,7 @@ const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { typ
       `check ${name}`,
       checkEnd({ status, exit_code, duration_ms }),
     ),
+  message: ({ text }) => line("note", "you said", text),
   // Once is told already.
   denied: ({ message, at_end: atEnd, count }) =>
     atEnd && count === 1 ? null : line("problem", message, null),

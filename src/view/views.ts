@@ -2,6 +2,7 @@ import type { Answer } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import { factLines } from "./columns.ts";
 import { jobPage, jobTable } from "./job.ts";
+import { messageLine } from "./message.ts";
 import type { Layout } from "./paint.ts";
 import { instanceTable, profileEntry, usagePage } from "./service.ts";
 import { cleanupReport, diskPage, worktreePage, worktreeTable } from "./worktrees.ts";
@@ -15,6 +16,11 @@ export const views = {
   list_jobs: ({ jobs }, layout) => jobTable(jobs, { ...layout, now: Date.now() }),
   get_job: ({ job }, layout) => jobPage(job, { ...layout, now: Date.now() }),
   answer_job: ({ job }) => `The answer is stored, and the agent of job ${job.id.slice(0, 8)} gets it`,
+  message_job: messageLine,
+  take_back_message: ({ message: { id, status } }) =>
+    status === "withdrawn"
+      ? `Message ${id.slice(0, 8)} is taken back`
+      : `Message ${id.slice(0, 8)} is to be taken back; the agent has not confirmed it`,
   cancel_job: ({ job: { id, status, worktree_path: worktree } }) => {
     if (status !== "cancelled") return `Job ${id} had ended before: ${status}`;
     const short = id.slice(0, 8);

@@ -25,6 +25,7 @@ export const createControl = ({ args, turns, asking }) => {
     apply_flag_settings: ({ settings }) => {
       if (settings.effortLevel !== undefined) args.effort = settings.effortLevel;
     },
+    cancel_async_message: ({ message_uuid }) => ({ cancelled: turns.cancel(message_uuid) }),
     mcp_set_servers: ({ servers }) => {
       args.mcpServers = Object.keys(servers);
       return { added: args.mcpServers, removed: [], errors: {} };

@@ -32,7 +32,7 @@ if (transcript.deferred !== null) turns.resume();
 function take(message) {
   if (message.type === "control_request") return control(message);
   if (message.type === "control_response") return asking.answered(message.response);
-  if (message.type === "user") return turns.add(message.message.content);
+  if (message.type === "user") return turns.add(message.message.content, message);
 }
 
 /** Proof that an agent was given work: one line, written in one piece, before anything else is done. */

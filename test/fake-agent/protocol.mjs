@@ -110,6 +110,13 @@ export const createProtocol = ({ session, model, transcript, write = writeLine, 
     },
     toolResult,
     result,
+    /** What ends a turn for the sake of a message with the priority `now`. */
+    cutOff: () => result({ result: "Half a", stop_reason: "tool_use", terminal_reason: "aborted_tools" }),
+    /** The user line is taken up. */
+    replay: (content, uuid) => {
+      const message = { role: "user", content };
+      write({ type: "user", message, parent_tool_use_id: null, ...common(), uuid, isReplay: true });
+    },
     /** What ends a turn that was interrupted. */
     interrupted: () => {
       const content = [{ type: "text", text: "[Request interrupted by user]" }];

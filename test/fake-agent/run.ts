@@ -1,7 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import type { AgentLaunch, AgentStart, AgentTurn, TurnEvent, TurnOutcome } from "../../src/agents/agent.ts";
+import type {
+  AgentLaunch,
+  AgentProcess,
+  AgentStart,
+  AgentTurn,
+  TurnEvent,
+  TurnOutcome,
+} from "../../src/agents/agent.ts";
 import { createClaudeAgent } from "../../src/agents/claude/claude.ts";
 import type { TelemetryReceiver } from "../../src/agents/claude/routes.ts";
 import type { ClaudeSettings } from "../../src/agents/claude/settings.ts";
@@ -39,6 +46,7 @@ export type FakeRunOptions = {
   /** Awaited before the agent gets its prompt. */
   onReady?: (identity: ProcessIdentity) => Promise<void>;
   onEvent?: (event: AgentEvent) => unknown;
+  onStart?: (process: AgentProcess) => void;
 };
 
 /** Gives a process of the fake agent its only turn, as a job does, through the real adapter. */
@@ -54,6 +62,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     receiver,
     onReady,
     onEvent,
+    onStart,
     ...given
   } = options;
   const agent = createClaudeAgent({
@@ -76,7 +85,7 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
   });
   const said = !started.ok
     ? [{ type: "ended", outcome: started.outcome } as const]
-    : started.process.turn({
+    : begun(started.process, onStart).turn({
         content: [{ type: "text", text: prompt }],
         appendSystemPrompt: null,
         effort: null,
@@ -102,6 +111,11 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
   if (outcome === null) throw new Error("the turn has no outcome");
   const left = (await findMarked({ name: "SERVICE_JOB_ID", value: jobId })).map(({ pid }) => pid);
   return { outcome, events, jobId, identity, left };
+};
+
+const begun = (process: AgentProcess, onStart: FakeRunOptions["onStart"]): AgentProcess => {
+  onStart?.(process);
+  return process;
 };
 
 /** What holds for every process that has had its only turn, however it went. */

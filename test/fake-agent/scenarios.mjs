@@ -8,6 +8,7 @@ const files = {
     "flood split cut-65536 huge-line invalid-json unknown-events stderr-flood slow-deltas sleep broken-stream subagent print-env burst",
   processes: "grandchildren respawner",
   paced: "paced",
+  listening: "listen",
   asking: "ask plan danger request",
   chat: "chat echo interrupt-deaf restless",
 };

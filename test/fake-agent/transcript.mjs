@@ -12,7 +12,14 @@ export const openTranscript = ({ sessionId, resume }) => {
     process.stderr.write(`Error: Session ID ${session} is already in use.\n`);
     process.exit(1);
   }
-  return { session, earlierPrompts: 0, deferred: null, add: appender(file, session), note: noter(file) };
+  return {
+    session,
+    earlierPrompts: 0,
+    deferred: null,
+    add: appender(file, session),
+    note: noter(file),
+    interject: interjecter(file),
+  };
 };
 
 const resumed = (resume) => {
@@ -42,7 +49,14 @@ const resumed = (resume) => {
     deferred: deferredOf(lines),
     add: appender(file, session),
     note: noter(file),
+    interject: interjecter(file),
   };
+};
+
+/** What was said in the middle of a turn is no line of the user's own. */
+const interjecter = (file) => (source_uuid, prompt) => {
+  const attachment = { type: "queued_command", prompt, source_uuid, commandMode: "prompt" };
+  appendFileSync(file, `${JSON.stringify({ interjected: true, type: "attachment", attachment })}\n`);
 };
 
 /** As in the original, without a note nothing is left of a question: who was killed while it asked has lost it. */
@@ -71,24 +85,26 @@ const noter =
     appendFileSync(file, `${JSON.stringify({ note: true, ...line })}\n`);
   };
 
-const appender = (file, session) => (type, text) => {
-  const entry = {
-    type,
-    uuid: randomUUID(),
-    sessionId: session,
-    cwd: process.cwd(),
-    timestamp: new Date().toISOString(),
+const appender =
+  (file, session) =>
+  (type, text, uuid = randomUUID()) => {
+    const entry = {
+      type,
+      uuid,
+      sessionId: session,
+      cwd: process.cwd(),
+      timestamp: new Date().toISOString(),
+    };
+    try {
+      mkdirSync(join(file, ".."), { recursive: true });
+      appendFileSync(
+        file,
+        `${JSON.stringify({ ...entry, message: { role: type, content: [{ type: "text", text }] } })}\n`,
+      );
+    } catch {
+      // As the real one: an unwritable configuration directory costs the transcript, not the run.
+    }
   };
-  try {
-    mkdirSync(join(file, ".."), { recursive: true });
-    appendFileSync(
-      file,
-      `${JSON.stringify({ ...entry, message: { role: type, content: [{ type: "text", text }] } })}\n`,
-    );
-  } catch {
-    // As the real one: an unwritable configuration directory costs the transcript, not the run.
-  }
-};
 
 const fileOf = (session) => {
   const config = process.env.CLAUDE_CONFIG_DIR ?? join(process.env.HOME ?? "/nonexistent", ".claude");

@@ -23,13 +23,35 @@ export const createTurns = ({ args, transcript, record, asking }) => {
   /** The turn under way. */
   let current = null;
 
+  const replays = args.flags.includes("--replay-user-messages");
+
+  /** Lines with an id are taken one by one, by their priority; the others at once. */
   const next = () => {
     if (current !== null) return;
-    if (waiting.length > 0) void run(waiting.splice(0).flat());
-    else if (ended) process.exit(lastCode);
+    waiting.sort((a, b) => rankOf(a) - rankOf(b));
+    const [first] = waiting;
+    if (first === undefined) return void (ended && process.exit(lastCode));
+    const taken = first.uuid === undefined ? waiting.filter(({ uuid }) => uuid === undefined) : [first];
+    for (const one of taken) waiting.splice(waiting.indexOf(one), 1);
+    void run(
+      taken.flatMap(({ content }) => content),
+      null,
+      first.uuid,
+    );
   };
 
-  const run = async (content, deferred = null) => {
+  /** What the agent sees of what was said in the middle of its turn. */
+  const takeUp = (protocol) => {
+    const taken = waiting.filter(({ uuid, priority }) => uuid !== undefined && priority !== "later");
+    for (const one of taken) {
+      waiting.splice(waiting.indexOf(one), 1);
+      transcript.interject(one.uuid, one.content);
+      if (replays) protocol.replay(one.content, one.uuid);
+    }
+    return taken.map(({ content }) => textOf(content));
+  };
+
+  const run = async (content, deferred = null, uuid) => {
     const { promise: interrupted, resolve: interrupt } = Promise.withResolvers();
     const turn = { opened: false, deaf: false, cut: false, paid: false, interrupt };
     current = turn;
@@ -50,7 +72,7 @@ export const createTurns = ({ args, transcript, record, asking }) => {
       write,
       cost,
     });
-    const done = play({ protocol, content, turn, deferred });
+    const done = play({ protocol, content, turn, deferred, uuid });
     const how = await Promise.race([done, interrupted.then(() => over)]);
     if (how === over) {
       // Whatever the scenario still does is not heard any more.
@@ -66,25 +88,27 @@ export const createTurns = ({ args, transcript, record, asking }) => {
         cost: () => spent,
       });
       if (!turn.opened) last.init();
-      last.interrupted();
+      if (turn.isCutOff) last.cutOff();
+      else last.interrupted();
     }
     lastCode = how === over ? 1 : (how ?? 0);
     current = null;
     next();
   };
 
-  const play = async ({ protocol, content, turn, deferred }) => {
-    const prompt = content.map((block) => block.text ?? "").join("");
+  const play = async ({ protocol, content, turn, deferred, uuid }) => {
+    const prompt = textOf(content);
     const { name, options } = parseTask(prompt);
     if (deferred === null) {
       record(prompt);
-      transcript.add("user", prompt);
+      transcript.add("user", prompt, uuid);
     } else await asking.ready();
     turn.deaf = options.ignoreInterrupt === true;
     const scenario = await findScenario(name);
     const init = () => {
       turn.opened = true;
       protocol.init();
+      if (replays && uuid !== undefined) protocol.replay(content, uuid);
       if (options.dirt) {
         writeFileSync("dirt.txt", "dirt\n");
         protocol.tool("Write", { file_path: join(process.cwd(), "dirt.txt") }, "File created");
@@ -116,6 +140,7 @@ export const createTurns = ({ args, transcript, record, asking }) => {
         });
         return null;
       },
+      takeUp: () => takeUp(protocol),
       settle: (content) => deferred && transcript.note(deferred, content),
       turnNumber: number,
       earlierPrompts: transcript.earlierPrompts + number - 1,
@@ -130,9 +155,20 @@ export const createTurns = ({ args, transcript, record, asking }) => {
       const { deferred } = transcript;
       void run([{ type: "text", text: deferred.prompt }], deferred);
     },
-    add: (content) => {
-      waiting.push(typeof content === "string" ? [{ type: "text", text: content }] : content);
+    add: (content, { uuid, priority } = {}) => {
+      const blocks = typeof content === "string" ? [{ type: "text", text: content }] : content;
+      waiting.push({ content: blocks, uuid, priority });
+      if (priority === "now" && current !== null && !current.deaf) {
+        current.isCutOff = true;
+        current.interrupt();
+      }
       next();
+    },
+    /** Whether it was waiting. */
+    cancel: (id) => {
+      const at = waiting.findIndex(({ uuid }) => uuid === id);
+      if (at >= 0) waiting.splice(at, 1);
+      return at >= 0;
     },
     /** False: the scenario does not listen. Nothing happens between turns. */
     interrupt: () => {
@@ -146,6 +182,10 @@ export const createTurns = ({ args, transcript, record, asking }) => {
     },
   };
 };
+
+const rankOf = ({ priority = "next" }) => ["now", "next", "later"].indexOf(priority);
+
+const textOf = (content) => content.map((block) => block.text ?? "").join("");
 
 /** What an interactive session of the real one leaves in its configuration directory. */
 const leavePlan = (name, prompt) => {

@@ -17,6 +17,23 @@ const atWork = async ({ roomy }: Scene): Promise<{ id: string; directory: string
   };
 };
 
+/** A message to a job that waits. */
+const said = async ({ roomy, submitted }: Scene) => {
+  const job_id = await submitted();
+  const { message } = await roomy.client.message_job({ job_id, text: "Mind the tests" });
+  return { job_id, message_id: message?.id ?? "" };
+};
+
+/** A message that an agent has taken up, which works on. */
+const heard = async ({ asking: { client } }: Scene) => {
+  const { id } = (await client.run_task({ task: 'scenario: listen {"messages": 2}' })).job;
+  const { message } = await client.message_job({ job_id: id, text: "Mind the tests" });
+  await until(async () => (await client.get_job({ job_id: id })).job.messages[0]?.status === "taken", {
+    what: "the agent to hear it",
+  });
+  return { job_id: id, message_id: message?.id ?? "" };
+};
+
 export const jobRows = (scene: () => Scene): Row[] => [
   { operation: "run_task", outcome: "success", question: () => ({ input: { task } }), varies: newJob },
   {
@@ -163,6 +180,81 @@ export const jobRows = (scene: () => Scene): Row[] => [
       const job_id = await scene().submitted();
       await scene().loseStore();
       return { input: { job_id } };
+    },
+    after: () => scene().findStore(),
+  },
+  {
+    operation: "message_job",
+    outcome: "success",
+    question: async () => ({ input: { job_id: await scene().submitted(), text: "Mind the tests" } }),
+    varies: newJob,
+  },
+  {
+    operation: "message_job",
+    outcome: "invalid_request",
+    question: async () => ({ input: { job_id: await scene().submitted(), text: "a", when: "soon" } }),
+  },
+  {
+    operation: "message_job",
+    outcome: "job_not_found",
+    question: () => ({ input: { ...unknownJob().input, text: "Mind the tests" } }),
+  },
+  {
+    operation: "message_job",
+    outcome: "idempotency_conflict",
+    question: async () => {
+      const job_id = await scene().submitted();
+      await scene().roomy.client.message_job({ job_id, text: "another" }, { idempotencyKey: "said" });
+      return { input: { job_id, text: "Mind the tests" }, idempotencyKey: "said" };
+    },
+  },
+  {
+    operation: "message_job",
+    outcome: "nothing_to_continue",
+    question: async () => {
+      const job_id = await scene().submitted();
+      await scene().roomy.client.cancel_job({ job_id });
+      return { input: { job_id, text: "Mind the tests" } };
+    },
+  },
+  {
+    operation: "message_job",
+    outcome: "store_unavailable",
+    question: async () => {
+      const job_id = await scene().submitted();
+      await scene().loseStore();
+      return { input: { job_id, text: "Mind the tests" } };
+    },
+    after: () => scene().findStore(),
+  },
+  {
+    operation: "take_back_message",
+    outcome: "success",
+    question: async () => ({ input: await said(scene()) }),
+  },
+  {
+    operation: "take_back_message",
+    outcome: "job_not_found",
+    question: () => ({ input: { ...unknownJob().input, message_id: "7c2f1f0e" } }),
+  },
+  {
+    operation: "take_back_message",
+    outcome: "message_not_found",
+    question: async () => ({ input: { job_id: await scene().submitted(), message_id: "7c2f1f0e" } }),
+  },
+  {
+    operation: "take_back_message",
+    outcome: "message_taken",
+    service: () => scene().asking,
+    question: async () => ({ input: await heard(scene()) }),
+  },
+  {
+    operation: "take_back_message",
+    outcome: "store_unavailable",
+    question: async () => {
+      const input = await said(scene());
+      await scene().loseStore();
+      return { input };
     },
     after: () => scene().findStore(),
   },

@@ -1,5 +1,5 @@
 import { Outcome } from "../../contract/job.ts";
-import type { AgentStart, TurnPart, AgentLaunch, AgentTurn } from "../agent.ts";
+import type { AgentStart, SaidMessage, TurnPart, AgentLaunch, AgentTurn } from "../agent.ts";
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { askHooks } from "./replies.ts";
@@ -13,8 +13,9 @@ export const claudeArguments = ({
   launch,
   session,
   reports = false,
+  hears = false,
   asks,
-}: Pick<AgentStart, "cwd" | "launch" | "session" | "reports" | "asks">): string[] => [
+}: Pick<AgentStart, "cwd" | "launch" | "session" | "reports" | "hears" | "asks">): string[] => [
   "-p",
   ...(asks?.plan ? launch.args.filter((argument) => argument !== bypassFlag) : launch.args),
   ...askArguments(launch, asks),
@@ -30,6 +31,8 @@ export const claudeArguments = ({
   ...(reports && !launch.args.some((argument) => argument.startsWith("--json-schema"))
     ? [`--json-schema=${JSON.stringify(reportSchema)}`]
     : []),
+  // The sign that it has taken up what was said in the middle of a turn.
+  ...(hears ? ["--replay-user-messages"] : []),
   ...protocol,
   ...isolation,
 ];
@@ -90,10 +93,17 @@ const protocol =
 const isolation = ["--setting-sources", "user", "--strict-mcp-config"];
 
 /** A user message for the CLI's standard input, which has no length limit and no special leading dash. */
-export const userLine = (parts: readonly TurnPart[]): string => {
+export const userLine = (
+  parts: readonly TurnPart[],
+  more: { uuid?: string; priority?: string } = {},
+): string => {
   const message = { role: "user", content: parts.map(contentBlock) };
-  return `${JSON.stringify({ type: "user", message, parent_tool_use_id: null })}\n`;
+  return `${JSON.stringify({ type: "user", message, parent_tool_use_id: null, ...more })}\n`;
 };
+
+/** What is said while a turn runs. The CLI's words for `when` are ours. */
+export const messageLine = ({ id: uuid, text, when: priority }: SaidMessage): string =>
+  userLine([{ type: "text", text }], { uuid, priority });
 
 const contentBlock = (part: TurnPart): object => {
   if (part.type === "image") {
@@ -139,6 +149,10 @@ const initialRequest = ({ turn, appended, asks }: TurnInput): Record<string, unk
 /** Asks the CLI to end the turn; it then sends an error result and can run the next one. */
 export const interruptLine = (): string => controlLine({ subtype: "interrupt" });
 
+/** Takes a message out of the CLI's queue, which then says whether it was there. */
+export const cancelLine = (requestId: string, message_uuid: string): string =>
+  controlLine({ subtype: "cancel_async_message", message_uuid }, requestId);
+
 /** What the arguments append to the system prompt; null: nothing. The CLI reports an unreadable file itself. */
 export const appendedByArguments = async ({ args }: AgentLaunch): Promise<string | null> => {
   const text = lastValue(args, "--append-system-prompt");
@@ -155,5 +169,5 @@ const lastValue = (args: readonly string[], name: string): string | null => {
   return argument === name ? (args[at + 1] ?? null) : argument.slice(name.length + 1);
 };
 
-const controlLine = (request: Record<string, unknown>): string =>
-  `${JSON.stringify({ type: "control_request", request_id: randomUUID(), request })}\n`;
+const controlLine = (request: Record<string, unknown>, request_id: string = randomUUID()): string =>
+  `${JSON.stringify({ type: "control_request", request_id, request })}\n`;

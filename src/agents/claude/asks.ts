@@ -22,6 +22,8 @@ type Options = {
   approvedMode: string;
   /** The agent's message under way, or the last one. */
   message: () => AgentMessage;
+  /** Called before a question is deferred. */
+  onDefer: () => void;
   /** The agent's last words, for a plan that it has only said. */
   lastWords: () => string;
 };
@@ -46,6 +48,8 @@ type OpenAsk = {
 export type Asks = {
   /** Takes a line of the type `control_request` or `control_cancel_request`. */
   take: (line: unknown) => void;
+  /** Whether a question waits for its answer. */
+  isOpen: () => boolean;
   /** The CLI wrote a line. */
   lineRead: () => void;
   /** What comes between turns waits for this: a process that resumes a deferred question asks it unprompted. */
@@ -55,7 +59,7 @@ export type Asks = {
 };
 
 /** Requests of the CLI, each of which must be answered: it waits for that without a limit. */
-export const createAsks = ({ write, redact, approvedMode, message, lastWords }: Options): Asks => {
+export const createAsks = ({ write, redact, approvedMode, message, onDefer, lastWords }: Options): Asks => {
   /** By the tool call's id. */
   const open = new Map<string, OpenAsk>();
   /** Replies to calls that a hook has let through, until the CLI asks for their permission. */
@@ -76,6 +80,7 @@ export const createAsks = ({ write, redact, approvedMode, message, lastWords }: 
   };
   const defer = ({ requestId, by }: OpenAsk): void => {
     isDeferred = true;
+    onDefer();
     if (by === "hook") answer(requestId, hookDefers);
     else listener?.end();
     // Of several at once none can stay: the turn ends.
@@ -162,6 +167,7 @@ export const createAsks = ({ write, redact, approvedMode, message, lastWords }: 
 
   return {
     take,
+    isOpen: () => open.size > 0,
     lineRead: askUnread,
     listen: (next) => {
       listener = next;

@@ -1,5 +1,5 @@
 import type { FailureReason } from "../../contract/job.ts";
-import type { DecoderFacts, ResultEvent } from "./decode.ts";
+import { isCutOff, type DecoderFacts, type ResultEvent } from "./decode.ts";
 import type { Observed } from "./read-output.ts";
 import type { Limit } from "./limits.ts";
 
@@ -45,7 +45,8 @@ type Evidence = {
  * exit is.
  */
 export const classify = ({ observed, cause, ended }: Evidence): Verdict => {
-  const { result } = observed;
+  // A turn that was cut off has another one after it, whose result counts.
+  const result = isCutOff(observed.result) ? null : observed.result;
   if (result?.ok || cause === "deferred") return { ok: true, reason: null, retryable: false };
   if (cause === "aborted") return { ok: false, reason: null, retryable: false };
   if (cause === "lost") return failure("agent_error", true);

@@ -25,14 +25,14 @@ export const createClaudeAgent = (options: Options): Agent => ({
 
 const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {
   const { settings, env, redact } = options;
-  const { request, cannotAsk } = await ableToAsk(asked, options);
+  const { request, cannotAsk, cannotHear } = await ableToAsk(asked, options);
   // To work without the approval that was asked for would be worse than not to work.
   if (cannotAsk.length > 0 && asked.asks?.plan === true)
     return {
       ok: false,
       outcome: unstartedOutcome({ ok: false, code: "not_executable", message: cannotAsk.join(" ") }),
     };
-  const { id, cwd, launch, session, asks } = request;
+  const { id, cwd, launch, session, asks, hears = false } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
   const place = await openPlace(request, options, denials.add).catch(asError);
@@ -60,6 +60,8 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
     session,
     launch,
     asks,
+    hears,
+    cannotHear,
     hasDeferred: asksAgain,
     settings,
     agent,
@@ -76,15 +78,21 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
 const ableToAsk = async (
   request: AgentStart,
   { settings: { agentCliBinary: cli }, env }: Options,
-): Promise<{ request: AgentStart; cannotAsk: string[] }> => {
-  const { asks = { question: false, plan: false }, ...others } = request;
-  if (!asks.question && !asks.plan) return { request: others, cannotAsk: [] };
-  const mayAsk = await canAsk(cli, { PATH: env["PATH"] ?? "" });
-  return mayAsk ? { request, cannotAsk: [] } : { request: others, cannotAsk: [tooOld(cli)] };
+): Promise<{ request: AgentStart; cannotAsk: string[]; cannotHear: string | null }> => {
+  const { asks = { question: false, plan: false }, hears = false, ...others } = request;
+  const wantsAsking = asks.question || asks.plan;
+  if (!wantsAsking && !hears) return { request: others, cannotAsk: [], cannotHear: null };
+  const isAble = await canAsk(cli, { PATH: env["PATH"] ?? "" });
+  if (isAble)
+    return { request: { ...others, hears, ...(wantsAsking && { asks }) }, cannotAsk: [], cannotHear: null };
+  return { request: others, cannotAsk: wantsAsking ? [tooOld(cli)] : [], cannotHear: deaf(cli) };
 };
 
 const tooOld = (cli: string): string =>
   `The agent can ask nobody, and have no plan approved: ${cli} is older than ${oldestAsking}, or does not tell its version.`;
+
+const deaf = (cli: string): string =>
+  `The agent can be told nothing while it works: ${cli} is older than ${oldestAsking}, or does not tell its version; update it.`;
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 

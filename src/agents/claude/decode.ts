@@ -10,7 +10,7 @@ type Decoded = {
   events: AgentEvent[];
   /** The line is not in the protocol: it belongs to the tail of the output. */
   garbage: boolean;
-  /** The line, if the CLI requests something by it. */
+  /** The line, if the CLI requests or answers something by it, or has taken up what was said. */
   request?: unknown;
 };
 
@@ -93,7 +93,8 @@ export const createDecoder = (): Decoder => {
       const value = parseObject(line);
       if (value === null) return { events: [], garbage: line.trim() !== "" };
       const type = typeof value["type"] === "string" ? value["type"] : "";
-      if (type.startsWith("control_")) return { events: [], garbage: false, request: value };
+      if (type.startsWith("control_") || value["isReplay"] === true)
+        return { events: [], garbage: false, request: value };
       return { events: readers.get(type)?.(value, state) ?? [], garbage: false };
     },
   };
@@ -277,9 +278,9 @@ export type ResultEvent = Extract<AgentEvent, { type: "result" }>;
 /** The CLI's report on the run. A refused request also has the subtype `success`: `is_error` decides. */
 const resultEvent = (line: z.output<typeof ResultLine>): ResultEvent => ({
   type: "result",
-  ok: !(line.is_error ?? line.subtype !== "success") && !line.subtype.startsWith("error"),
+  ok: !(line.is_error ?? line.subtype !== "success") && !line.subtype.startsWith("error") && !wasCutOff(line),
   text: line.result ?? line.errors?.join("\n") ?? "",
-  subtype: line.subtype,
+  subtype: wasCutOff(line) ? cutOff : line.subtype,
   api_status: line.api_error_status ?? null,
   session_id: line.session_id ?? null,
   num_turns: line.num_turns ?? null,
@@ -288,11 +289,19 @@ const resultEvent = (line: z.output<typeof ResultLine>): ResultEvent => ({
   duration_ms: roundedOrNull(line.duration_ms ?? null),
 });
 
+/** Subtype of the result of a turn that ended for the sake of a message: no answer, but not a failure either. */
+const cutOff = "cut_off";
+export const isCutOff = (result: ResultEvent | null): boolean => result?.subtype === cutOff;
+
+/** The CLI calls it a success, with half a text. */
+const wasCutOff = ({ subtype, terminal_reason }: z.output<typeof ResultLine>): boolean =>
+  subtype === "success" && terminal_reason?.startsWith("aborted_") === true;
+
 /**
  * Whether a result replaces the one before it. The last one decides, with one exception: an error right after a
  * success, with nothing done in between, reports the CLI's own shutdown (docs/decisions/0002-which-result-decides.md).
  */
 export const replaces = (before: ResultEvent | null, next: ResultEvent, workedInBetween: boolean): boolean =>
-  before === null || !before.ok || next.ok || workedInBetween;
+  before === null || !before.ok || next.ok || workedInBetween || isCutOff(next);
 
 const roundedOrNull = (value: number | null): number | null => (value === null ? null : Math.round(value));

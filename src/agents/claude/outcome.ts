@@ -5,6 +5,7 @@ import { redactDeep } from "../../lib/redact.ts";
 import { cutFront } from "../../lib/tail-buffer.ts";
 import type { AgentTurn, TurnOutcome } from "../agent.ts";
 import { classify, type EndCause, type Ended, type Reason, type Verdict } from "./classify.ts";
+import { isCutOff } from "./decode.ts";
 import type { Observed } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
@@ -43,7 +44,7 @@ export const turnOutcome = (turn: EndedTurn): TurnOutcome => {
     // Not the result's: when a session cannot be resumed, the result names one that never existed.
     sessionId,
     model,
-    numTurns: result?.num_turns ?? null,
+    numTurns: observed.numTurns,
     costUsd: ownCost(result?.cost_usd ?? null, turn.spent),
     costEstimated: false,
     usage: tokensOf(observed),
@@ -62,7 +63,7 @@ const tokensOf = ({ usage, told, facts }: Observed): Usage | null =>
 const finalText = ({ result, said, lastWords, facts }: Observed): string => {
   if (facts.report !== null) return lastWords.text().trimEnd() || facts.report.summary;
   const text = result?.text ?? "";
-  if (text !== "" && !result?.subtype.startsWith("error")) return text;
+  if (text !== "" && !isCutOff(result) && !result?.subtype.startsWith("error")) return text;
   return said.text().trimEnd() || text;
 };
 

@@ -1,8 +1,10 @@
+import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnEvent } from "../agent.ts";
 import { approvedMode, turnInput } from "./arguments.ts";
 import { createAsks } from "./asks.ts";
+import { createMessages } from "./messages.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import type { Denials } from "./denials.ts";
 import { readOutput } from "./read-output.ts";
@@ -11,6 +13,9 @@ import { isWork, startTurn, type RunningTurn } from "./turn.ts";
 
 type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   asks: AgentStart["asks"];
+  hears: boolean;
+  /** Why it does not, as a warning at the first message; null: nobody is to tell it anything. */
+  cannotHear: string | null;
   /** Its session's transcript leaves a question open, which it asks again. */
   hasDeferred: boolean;
   settings: ClaudeSettings;
@@ -39,7 +44,7 @@ const closedOutputMs = 1000;
 
 /** A running CLI. Call it right after the spawn: earlier output may be lost. */
 export const createProcess = (options: Options): AgentProcess => {
-  const { id, session, launch, settings, agent, redact, warnings, appended, denials } = options;
+  const { id, session, launch, hears, settings, agent, redact, warnings, appended, denials } = options;
   let current: RunningTurn | null = null;
   let usable = true;
   let turns = 0;
@@ -55,9 +60,10 @@ export const createProcess = (options: Options): AgentProcess => {
     emit: (event) => {
       const accepted = current?.accept(event) ?? false;
       unasked ||= !accepted && isWork(event);
+      if (event.type === "tool_result") messages.open();
       if (event.type === "result") spent = event.cost_usd ?? spent;
     },
-    onRequest: (line) => asks.take(line),
+    onRequest: (line) => messages.take(line) || asks.take(line),
     onLine: () => {
       current?.lineRead();
       asks.lineRead();
@@ -68,11 +74,19 @@ export const createProcess = (options: Options): AgentProcess => {
       if (current === null) idle();
     },
   });
+  const write = (line: string): void => void (agent.stdin.writable && agent.stdin.write(line));
+  const messages = createMessages({
+    write,
+    transcript: session.resumeFrom,
+    isAsking: () => asks.isOpen(),
+    onHeard: (message) => tell({ type: "message", ...message, status: "taken" }),
+  });
   const asks = createAsks({
-    write: (line) => void (agent.stdin.writable && agent.stdin.write(line)),
+    write,
     redact,
     approvedMode: approvedMode(launch),
     message: () => reader.observed().facts.message,
+    onDefer: messages.recall,
     lastWords: () => reader.observed().lastWords.text(),
   });
   /** Unrequested output would count as the next turn's, and endless output never ends. */
@@ -97,15 +111,20 @@ export const createProcess = (options: Options): AgentProcess => {
   });
   const exited = (how: EndedProcess): void => {
     usable = false;
+    messages.close();
     current?.exited(how);
     current = null;
   };
   const ended = agent.ended.then(exited);
 
-  const tellDenied = (): void => {
+  /** Events that do not come from its output. */
+  const tell = (...events: AgentEvent[]): void => {
     if (current === null) return;
-    for (const event of denials.fresh()) current.accept(event);
+    for (const event of events) current.accept(event);
     if (current.flush()) current = null;
+  };
+  const tellDenied = (): void => {
+    if (current !== null) tell(...denials.fresh());
   };
   denials.onFresh(tellDenied);
 
@@ -127,13 +146,18 @@ export const createProcess = (options: Options): AgentProcess => {
       redact,
       observed: reader.observed(),
       spent,
-      onGiven: () =>
+      onGiven: () => {
         asks.listen({
           onAsk: asked.onAsk,
           warn: (message) => void started.accept({ type: "warning", message }),
           onWait: started.onWait,
           end: started.defer,
-        }),
+        });
+        // Without a prompt of its own it asks again first.
+        if (asked.content.length > 0) messages.open();
+      },
+      isWaiting: messages.isWaiting,
+      onInputEnd: messages.close,
       atEnd: () => {
         asks.drop();
         return denials.atEnd();
@@ -164,6 +188,12 @@ export const createProcess = (options: Options): AgentProcess => {
     isIdle: () => usable && current === null,
     turns: () => turns,
     turn,
+    say: async (message) => {
+      if (hears) return await messages.say(message);
+      if (options.cannotHear !== null) tell({ type: "warning", message: options.cannotHear });
+      return false;
+    },
+    takeBack: messages.takeBack,
     end: async ({ graceSeconds } = { graceSeconds: settings.agentCliKillGrace }) => {
       current?.ending("the agent's process was ended");
       await end(graceSeconds);

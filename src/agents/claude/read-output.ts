@@ -14,6 +14,8 @@ export type Observed = {
   result: ResultEvent | null;
   /** Of all results: each has the tokens since the one before. */
   usage: Usage | null;
+  /** Of all results, too. */
+  numTurns: number | null;
   /** Of the model's messages so far. */
   told: Usage | null;
   sessionId: string | null;
@@ -75,6 +77,7 @@ export const readOutput = (options: ReadOutput): OutputReader => {
     if (replaces(observed.result, event, before.worked)) {
       observed.result = event;
       observed.usage = addUsage(observed.usage, event.usage);
+      if (event.num_turns !== null) observed.numTurns = (observed.numTurns ?? 0) + event.num_turns;
       take(event);
     } else {
       take({ type: "warning", message: shutdownError(event) });
@@ -135,6 +138,7 @@ const createObserved = (facts: DecoderFacts): Observed => ({
   facts,
   result: null,
   usage: null,
+  numTurns: null,
   told: null,
   sessionId: facts.sessionId,
   model: facts.model,

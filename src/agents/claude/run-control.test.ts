@@ -158,6 +158,8 @@ describe("what cannot start", () => {
       observed: reader.observed(),
       spent: 0,
       onGiven: ignore,
+      isWaiting: () => false,
+      onInputEnd: () => undefined,
       atEnd: () => [],
     });
     const outcome = outcomeOf(turn.events("the task")).catch(({ message }: Error) => message);

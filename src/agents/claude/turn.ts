@@ -23,6 +23,10 @@ type StartTurn = {
   spent: number;
   /** It has got its prompt. */
   onGiven: () => void;
+  /** Whether the CLI begins another turn by itself, with what was said meanwhile. */
+  isWaiting: () => boolean;
+  /** Its input has ended. */
+  onInputEnd: () => void;
   /** What is told at its end. */
   atEnd: () => AgentEvent[];
 };
@@ -149,9 +153,10 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
       }
       answered = true;
       waiting.push({ ...event, cost_usd: ownCost(event.cost_usd, spent) });
-      if (isLast) {
+      if (isLast && (observed.facts.deferred || !begin.isWaiting())) {
         limits.result(worked);
         worked = false;
+        begin.onInputEnd();
         // At the end of its input the agent exits.
         agent.stdin.end();
       }

@@ -145,6 +145,18 @@ export const ControlCancel = z.object({
   request_id: z.string(),
 });
 
+/** The CLI has taken up a user line. */
+export const Replay = z.object({ type: z.literal("user"), isReplay: z.literal(true), uuid: z.string() });
+
+/** The answer to `cancel_async_message`. */
+export const CancelResponse = z.object({
+  type: z.literal("control_response"),
+  response: z.object({
+    request_id: z.string(),
+    response: z.object({ cancelled: z.boolean() }).nullish().catch(null),
+  }),
+});
+
 const ToolInput = z.record(z.string(), z.unknown()).catch({});
 
 export const HookCallback = z.object({

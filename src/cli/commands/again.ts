@@ -1,6 +1,7 @@
-import { continueInput, retryInput } from "../../client/again.ts";
+import { retryInput } from "../../client/again.ts";
 import type { Client } from "../../client/client.ts";
 import { isFinal, type Job } from "../../contract/job.ts";
+import { continueInput } from "../../contract/message.ts";
 import { connect } from "../connect.ts";
 import { CliError, usageError, type ExitCode } from "../failure.ts";
 import { resolveJobId } from "../job-id.ts";

@@ -175,6 +175,7 @@ export const createConversation = () => {
     retry: tell,
     rate_limit: tell,
     denied: tell,
+    message: tell,
     warning: (event) => {
       if (event.dropped_block !== undefined) closeBlock(event.dropped_block, true);
       tell(event);
@@ -183,6 +184,7 @@ export const createConversation = () => {
       facts.costUsd = event.cost_usd ?? facts.costUsd;
       settled = addUsage(settled, event.usage);
       facts.usage = event.usage === null ? facts.usage : settled;
+      if (event.subtype === "cut_off") return;
       const text = event.ok ? "The agent is done" : "The agent gave up";
       entries.push({ ...base(event), type: "result", text });
     },

@@ -1,7 +1,8 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useLocation } from "wouter";
-import { continueInput, retryInput } from "../../../src/client/again.ts";
+import { retryInput } from "../../../src/client/again.ts";
+import { continueInput } from "../../../src/contract/message.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { adviceFor } from "../../../src/view/advice.ts";
 import { stateOf } from "../../../src/view/paint.ts";
