@@ -12,6 +12,7 @@ import { ChangesPane } from "./changes-pane.tsx";
 import { DetailsPane, OutputPane } from "./details-pane.tsx";
 import { useFollower, type Follower } from "./follow.ts";
 import { Banner, JobHeader } from "./header.tsx";
+import { Say } from "./say.tsx";
 import "./job.css";
 
 export default function JobPage() {
@@ -66,6 +67,7 @@ const OneJob = ({ job }: { job: Job }) => {
       <section role="tabpanel" id="pane" className="grow scrolled" aria-labelledby={`tab-${name}`}>
         <Pane job={job} follower={follower} />
       </section>
+      {name === "conversation" && <Say job={job} />}
     </div>
   );
 };

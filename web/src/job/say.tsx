@@ -1,0 +1,88 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { isFinal, type Job, type Message } from "../../../src/contract/job.ts";
+import { oneLine } from "../../../src/view/sanitise.ts";
+import { whenHeard } from "../../../src/view/message.ts";
+import { Form } from "../parts/dialog.tsx";
+import { Select } from "../parts/filters.tsx";
+import { client, newKey, queries } from "../shell/service.ts";
+import { setJob } from "./follow.ts";
+
+const reread = (id: string): Promise<void> =>
+  queries.invalidateQueries({ queryKey: ["get_job", { job_id: id }] });
+
+/** A word to the agent. It stays when the job ends, which is then continued: what is being written must not be lost. */
+export const Say = ({ job: { id, status, messages } }: { job: Job }) => {
+  const [isShown] = useState(() => !isFinal(status));
+  const [draft, setDraft] = useState<{ text: string; when: Message["when"] }>({ text: "", when: "next" });
+  // Said once, however often it is sent.
+  const [idempotencyKey, setKey] = useState(newKey);
+  const [, navigate] = useLocation();
+  const say = useMutation({
+    mutationFn: () => client().message_job({ job_id: id, ...draft }, { idempotencyKey }),
+    onSuccess: async ({ job }) => {
+      setDraft({ ...draft, text: "" });
+      setKey(newKey());
+      if (job === undefined) return await reread(id);
+      setJob(job);
+      navigate(`/jobs/${job.id}`);
+    },
+  });
+  if (!isShown) return null;
+  const hasEnded = isFinal(status);
+  const waiting = hasEnded ? [] : messages.filter((message) => message.status === "queued");
+  return (
+    <section className="asked" aria-label="Say something to the agent">
+      {waiting.map((message) => (
+        <Waiting key={message.id} jobId={id} message={message} />
+      ))}
+      <Form
+        yes={hasEnded ? "Continue" : "Say"}
+        action={say}
+        isReady={draft.text.trim() !== ""}
+        note={
+          hasEnded ? (
+            "The job has ended: another one continues it"
+          ) : (
+            <label>
+              Heard{" "}
+              <Select
+                value={draft.when}
+                options={Object.entries(whenHeard)}
+                change={(when) => setDraft({ ...draft, when: when as Message["when"] })}
+              />
+            </label>
+          )
+        }
+      >
+        <textarea
+          rows={1}
+          maxLength={32_768}
+          aria-label="What to say to the agent"
+          placeholder="Say something to the agent"
+          value={draft.text}
+          onChange={({ target }) => setDraft({ ...draft, text: target.value })}
+        />
+      </Form>
+    </section>
+  );
+};
+
+/** What the agent has not heard. */
+const Waiting = ({ jobId, message: { id, text, when } }: { jobId: string; message: Message }) => {
+  const takeBack = useMutation({
+    mutationFn: () => client().take_back_message({ job_id: jobId, message_id: id }),
+    onSettled: () => reread(jobId),
+  });
+  return (
+    <p className="row">
+      <span className="grow">
+        {oneLine(text.slice(0, 500))} <span className="faint">{whenHeard[when]}</span>
+      </span>
+      <button type="button" disabled={takeBack.isPending} onClick={() => takeBack.mutate()}>
+        Take back
+      </button>
+    </p>
+  );
+};
