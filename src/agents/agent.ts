@@ -105,6 +105,8 @@ export type AgentTurn = {
    * session has lost it, the turn ends before the agent was `prompted`.
    */
   content: readonly TurnPart[];
+  /** The turn begins with this, in place of content: the event `message` says that the agent has it. */
+  begins?: SaidMessage | undefined;
   /** Appended to the system prompt. Only the first turn of a process honours it; null: nothing. */
   appendSystemPrompt: string | null;
   /** For this and the next turns; null: unchanged. */

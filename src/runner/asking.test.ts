@@ -37,10 +37,6 @@ describe("what a job may still use", () => {
   const used = { started_at: "2026-01-01T00:00:00Z", num_turns: 7, cost_usd: 0.4, worked_ms: 20_000 };
   const limits = { timeout_seconds: 100, max_turns: 10, max_budget_usd: 1 };
 
-  test("is all of it for its first process", () => {
-    expect(leftOf(sampleRecord(used), limits, now)).toEqual({});
-  });
-
   test.each([
     ["after it was parked", { resumed_at: "2026-01-01T00:00:50Z" }, 70],
     ["in a turn to mend red checks", { check_round: 1, worked_ms: 0 }, 40],

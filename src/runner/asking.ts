@@ -96,9 +96,8 @@ export const withLostQuestion = (record: JobRecord): JobRecord => ({
   asked: record.asked && { ...record.asked, deferred: false },
 });
 
-/** What a job that goes on may still use: its earlier processes and checks have had their part. */
+/** What a job may still use that goes on: its earlier processes and checks have had their part. */
 export const leftOf = (record: JobRecord, limits: Limits, now: Date): Partial<JobOptions> => {
-  if (record.resumed_at === null && record.check_round === 0 && record.checking === null) return {};
   const { options, num_turns, cost_usd } = record;
   const least = (asked: number | null, most: number | null): number =>
     Math.min(asked ?? Infinity, most ?? Infinity);

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -233,6 +234,32 @@ describe("checks of a job's work", () => {
     });
     expect(await plainGit(path, "status", "--porcelain", "--branch")).toBe(`## ${patch.branch}`);
     expect((await stat(join(path, "agent-output.txt"))).isFile()).toBe(true);
+  });
+
+  test("are followed by another turn when something was said meanwhile; its work is checked, too", async () => {
+    const run = "test -f .started && exit 0; touch .started; while test ! -f ../said; do sleep 0.05; done";
+    const job = await claimWith({ checks: [{ name: "slow", run, when: ["*.txt"] }] }, "scenario: work");
+    const running = job.execute();
+    const path = await until(async () => (await job.stored()).worktree_path);
+    await until(async () => (await stat(join(path, ".started")).catch(() => null)) !== null);
+    const said = {
+      id: randomUUID(),
+      text: 'scenario: work {"file": "said.txt"}',
+      when: "next",
+      status: "queued",
+    } as const;
+    const at = new Date().toISOString();
+    await job.say({ ...said, at, given: false, recalled: false, idempotency: null });
+    await writeFile(join(path, "../said"), "");
+    const { kind, patch } = await running;
+    expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+    const record = await job.stored();
+    expect(record).toMatchObject({ messages: [{ id: said.id, status: "taken" }] });
+    expect(await plainGit(job.remote.url, "ls-tree", "--name-only", String(patch.branch))).toMatch(
+      /^said.txt$/m,
+    );
+    const starts = (await job.published()).filter(({ type }) => type === "check_start");
+    expect(starts).toHaveLength(2);
   });
 });
 

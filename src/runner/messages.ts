@@ -35,10 +35,10 @@ export const unheard = async ({ messages }: Pick<Run, "messages">): Promise<Stor
 export const tellMessages = (
   { messages, signal }: Pick<Run, "messages" | "signal">,
   process: Pick<AgentProcess, "say" | "takeBack">,
-  log: Log,
+  { log, begins }: { log: Log; begins: StoredMessage | null },
 ): AsyncDisposable => {
   const over = new AbortController();
-  const given = new Set<string>();
+  const given = new Set(begins === null ? [] : [begins.id]);
   /** What was said before the turn has nothing to cut off. */
   let isEarly = true;
 

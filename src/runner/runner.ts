@@ -11,7 +11,7 @@ import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
-import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
+import { outlivesInstance, type JobRecord, type StoredMessage } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
@@ -31,6 +31,7 @@ import {
 import { type Place, prepare } from "./place.ts";
 import { judge, summaryOf } from "./outcome.ts";
 import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
+import { unheard } from "./messages.ts";
 import { LostOwnership, runJobAgent } from "./turn.ts";
 
 type Dependencies = {
@@ -94,7 +95,7 @@ export const createRunner = (deps: Dependencies) => {
     const given: Given = { run, profile, place, definitions, progress };
     let next = begun(record, definitions);
     for (;;) {
-      const worked = next.job.checking === null ? await work(next.job, next.said, given) : next;
+      const worked = next.job.checking === null ? await work(next, given) : next;
       if ("outcome" in worked) return worked.outcome;
       const concluded = await conclude(worked.job, given);
       if ("outcome" in concluded) return concluded.outcome;
@@ -103,20 +104,17 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   /** A turn of the agent. The job with what came of it; or how it ends, when there is nothing to deliver. */
-  const work = async (
-    job: JobRecord,
-    said: string | null,
-    given: Given,
-  ): Promise<{ outcome: Outcome } | { job: JobRecord }> => {
+  const work = async (next: Next, given: Given): Promise<{ outcome: Outcome } | { job: JobRecord }> => {
     const { run, profile, definitions, progress } = given;
-    const agent = await runAgent(job, said, given);
+    const { job } = next;
+    const agent = await runAgent(next, given);
     const facts = agentFacts(job, agent);
     Object.assign(progress, { agent, facts });
     if (agent.prompted) progress.checking = null;
-    const next = afterAsking({ ...agent, questions: profile.questions, stopped: run.signal });
-    if (next === "park") return { outcome: await parked(job, run, progress, agent) };
-    if (next === "refuse") return { outcome: await endWith(job, run, progress, refusedPlan) };
-    if (next === "fail")
+    const asked = afterAsking({ ...agent, questions: profile.questions, stopped: run.signal });
+    if (asked === "park") return { outcome: await parked(job, run, progress, agent) };
+    if (asked === "refuse") return { outcome: await endWith(job, run, progress, refusedPlan) };
+    if (asked === "fail")
       return { outcome: await endWith(job, run, progress, unansweredRun(job, agent.asking)) };
     run.signal.throwIfAborted();
     if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent)) };
@@ -139,25 +137,28 @@ export const createRunner = (deps: Dependencies) => {
     return { job: ended };
   };
 
-  const launchOf = async (record: JobRecord, { profile, place: { own, worktree } }: Given) =>
-    await profile.materialise({
+  const launchOf = async (record: JobRecord, { profile, place: { own, worktree }, progress }: Given) => {
+    const goesOn = record.resumed_at !== null || progress.agent !== null;
+    return await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
-      options: { ...record.options, ...leftOf(record, profile.limits, new Date()) },
+      options: { ...record.options, ...(goesOn ? leftOf(record, profile.limits, new Date()) : {}) },
       allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
+  };
 
-  const runAgent = async (record: JobRecord, said: string | null, given: Given) => {
+  const runAgent = async ({ job: record, said, begins }: Next, given: Given) => {
     const { run, profile, place } = given;
     const { own, worktree } = place;
     const launch = await launchOf(record, given);
     const turn = {
       record,
       said,
+      begins,
       run,
       worktree: own,
       directory: worktree.path,
@@ -187,12 +188,15 @@ export const createRunner = (deps: Dependencies) => {
     const work = profile.readOnly ? await reportDiscarded(about) : await commitWork(about);
     const changed = work !== null && work.tip !== firstHead;
     const checks = changed ? await runChecks(record, work, given) : [];
-    const next = afterChecks(checks, { round: record.check_round, rounds: profile.checkRounds });
-    if (next === "tell") return await told(record, checks, given);
+    const after = afterChecks(checks, { round: record.check_round, rounds: profile.checkRounds });
+    if (after === "tell") return await told(record, checks, given);
+    // What was said in the meantime is heard before anything is delivered.
+    const [begins] = await unheard(run);
+    if (begins !== undefined) return { job: { ...record, checks, checking: null }, said: null, begins };
     const { outcome, question } = judge({
       ...agent,
       changed,
-      isRed: next === "fail",
+      isRed: after === "fail",
       readOnly: profile.readOnly,
     });
     const ended = { outcome, summary, checks };
@@ -209,7 +213,7 @@ export const createRunner = (deps: Dependencies) => {
     if (work === null)
       return { outcome: { kind: "succeeded", patch: { ...progress.facts, ...ended, branch: null } } };
     const delivery = { ...about, work, profile, agent, ended, checks };
-    if (next === "deliver")
+    if (after === "deliver")
       return {
         outcome: { kind: "succeeded", patch: { ...progress.facts, ...ended, ...(await deliver(delivery)) } },
       };
@@ -355,11 +359,11 @@ type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
 /** What all steps of a run are given. */
 type Given = { run: Run; profile: Pinned; place: Place; definitions: CheckDefinition[]; progress: Progress };
 
-/** The job, and what its agent is told next; null: its task. */
-type Next = { job: JobRecord; said: string | null };
+/** The job, and what its agent is told next: its task if both are null. */
+type Next = { job: JobRecord; said: string | null; begins: StoredMessage | null };
 
 /** With red checks to tell, its agent has another turn. */
 const begun = (job: JobRecord, definitions: readonly CheckDefinition[]): Next =>
   job.checking?.tell === true
-    ? { job: { ...job, checking: null }, said: redText(job.checks, definitions) }
-    : { job, said: null };
+    ? { job: { ...job, checking: null }, said: redText(job.checks, definitions), begins: null }
+    : { job, said: null, begins: null };

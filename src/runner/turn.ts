@@ -18,7 +18,7 @@ import { cutFront } from "../lib/tail-buffer.ts";
 import { taskFilesDirectory } from "../profiles/materialise.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
-import type { JobRecord } from "../store/job-record.ts";
+import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import { answerAsk, answerText, noteTaken, type Asking } from "./asking.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { noteHeard, tellMessages } from "./messages.ts";
@@ -43,6 +43,8 @@ type JobTurn = {
   plan: boolean;
   /** What it is told in this turn; null: its task, or the answer to its question. */
   said: string | null;
+  /** What the turn begins with in place of all that; null: it does not. */
+  begins: StoredMessage | null;
   /** Longest time that a question waits for its answer, seconds. */
   questionTtl: number;
 };
@@ -60,7 +62,7 @@ const maxTextBytes = 51_200;
 /** Starts the agent in the worktree, gives it the task as its only turn, and publishes its events. */
 export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking: Asking }> => {
   const asking: Asking = { waiting: null, answer: null };
-  const { record, run, launch, log } = job;
+  const { record, run, launch } = job;
   const session = await chooseSession(record, job.profiles, job.newId);
   run.signal.throwIfAborted();
   const started = await job.agent.start({
@@ -83,6 +85,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
   const turn = started.process.turn({
     content: contentOf(job, session.resumeFrom !== null),
     onAsk: (ask) => void answerAsk(job, ask, asking).catch((error: unknown) => broken.abort(error)),
+    ...(job.begins !== null && { begins: job.begins }),
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
@@ -90,7 +93,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
   const given = { ...job, sandbox: started.process.sandbox, asking };
-  await using _telling = tellMessages(run, started.process, log);
+  await using _telling = tellMessages(run, started.process, job);
   const outcome = await publishTurn(given, turn, session.id, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
@@ -105,6 +108,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
 /** Nothing for a session whose CLI asks again by itself; it has lost the question otherwise. */
 const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
   const { asked } = job.record;
+  if (job.begins !== null) return [];
   if (job.said !== null)
     return [{ type: "text", text: isResumed ? job.said : `${promptOf(job, isResumed)}\n\n${job.said}` }];
   if (asked === null || asked.answer === null || !isResumed)

@@ -18,6 +18,8 @@ type Options = {
 export type Messages = {
   say: (message: SaidMessage) => Promise<boolean>;
   takeBack: (id: string) => Promise<boolean>;
+  /** The line of a message that begins the turn. */
+  begin: (message: SaidMessage) => string;
   /** What is said from now on is written at once. Before this it is kept: a question that was deferred would be lost. */
   open: () => void;
   /** Takes a line of the CLI; false: it is about something else. */
@@ -81,6 +83,10 @@ export const createMessages = ({ write, transcript, isAsking, onHeard }: Options
       if (entry === undefined || phase === "closed") return false;
       if (entry.isWritten) return await cancel(id);
       return pending.delete(id);
+    },
+    begin: (message) => {
+      pending.set(message.id, { message, isWritten: true });
+      return messageLine({ ...message, when: "next" });
     },
     open: () => {
       if (phase !== "kept") return;

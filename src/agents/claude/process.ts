@@ -154,7 +154,7 @@ export const createProcess = (options: Options): AgentProcess => {
           end: started.defer,
         });
         // Without a prompt of its own it asks again first.
-        if (asked.content.length > 0) messages.open();
+        if (asked.content.length > 0 || asked.begins !== undefined) messages.open();
       },
       isWaiting: messages.isWaiting,
       onInputEnd: messages.close,
@@ -171,13 +171,14 @@ export const createProcess = (options: Options): AgentProcess => {
     return started.events(inputOf(asked));
   };
   /** It is to go on with a question that its session does not have any more. */
-  const isLost = ({ content }: AgentTurn): boolean => content.length === 0 && !options.hasDeferred;
+  const isLost = ({ content, begins }: AgentTurn): boolean =>
+    content.length === 0 && begins === undefined && !options.hasDeferred;
   /** Null: it gets nothing. */
   const inputOf = (asked: AgentTurn): string | null => {
     if (!usable || isLost(asked)) return null;
     const input = turnInput({ turn: asked, first: turns === 1, appended, effort, asks: options.asks });
     effort = asked.effort ?? effort;
-    return input;
+    return asked.begins === undefined ? input : input + messages.begin(asked.begins);
   };
 
   return {
