@@ -33,6 +33,10 @@ export type AgentStart = {
   hears?: boolean;
   /** Whether it is asked to report what came of it at the end of each turn; absent: no. */
   reports?: boolean;
+  /** Whether the resumed session goes on with its turn, which ended early: its first turn has no content. */
+  goesOn?: boolean;
+  /** Whether it uses ANTHROPIC_API_KEY in the place of the credential that agents use. */
+  usesKey?: boolean;
   /** W3C Trace Context for the agent's own telemetry; absent: it has a trace of its own. */
   traceparent?: string;
 };
@@ -101,8 +105,8 @@ export type TurnPart = { type: "text"; text: string } | { type: "image"; mediaTy
 
 export type AgentTurn = {
   /**
-   * Empty: the session's turn goes on, of a process that resumes it: the question that was deferred is asked again. If the
-   * session has lost it, the turn ends before the agent was `prompted`.
+   * Empty: the session's turn goes on, of a process that resumes it: with `goesOn`, or the question that was deferred is
+   * asked again. If the session has lost it, the turn ends before the agent was `prompted`.
    */
   content: readonly TurnPart[];
   /** The turn begins with this, in place of content: the event `message` says that the agent has it. */
@@ -181,6 +185,8 @@ export type TurnOutcome = {
   retryable: boolean;
   /** Status with which the model's endpoint refused; null: it did not refuse. */
   apiStatus: number | null;
+  /** When the usage limit that was reached resets, ISO 8601; null: unknown, or none was. */
+  limitResetsAt: string | null;
   /** A sentence about the failure, with the tail of stderr; at most 10,240 bytes. Null when ok. */
   error: string | null;
   /** The agent's final text (the result), else the tail of what it said. */

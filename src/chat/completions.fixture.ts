@@ -25,6 +25,7 @@ export const outcome = (over: Partial<TurnOutcome> = {}): TurnOutcome => ({
   reason: null,
   retryable: false,
   apiStatus: null,
+  limitResetsAt: null,
   error: null,
   text: "the answer",
   report: null,

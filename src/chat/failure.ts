@@ -5,11 +5,17 @@ import type { LoadedAgent } from "../profiles/agent-package.ts";
 
 /** The error of a failed turn. If the caller ended the turn, it is the reason of the signal. */
 export const turnFailure = (
-  { reason, error }: Pick<TurnOutcome, "reason" | "error">,
+  { reason, error, limitResetsAt: at }: Pick<TurnOutcome, "reason" | "error" | "limitResetsAt">,
   signal: AbortSignal,
 ): ServiceError => {
   if (reason === null) return endedBy(signal);
-  return new ServiceError(codes[reason] ?? "agent_failed", error ?? `The turn failed: ${reason}`);
+  const seconds = at === null ? null : Math.ceil((Date.parse(at) - Date.now()) / 1000);
+  const words = error ?? `The turn failed: ${reason}`;
+  return new ServiceError(
+    codes[reason] ?? "agent_failed",
+    words,
+    seconds === null ? {} : { retryAfter: Math.max(1, seconds) },
+  );
 };
 
 /** The reason for which a turn's signal was aborted. */

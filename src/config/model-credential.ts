@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { variables, type Settings } from "./variables.ts";
@@ -15,6 +16,37 @@ export const modelCredential = (settings: Credentials): string | null => {
   if (cloud !== undefined) return cloud;
   return isLoggedIn(settings) ? `The login of the agent CLI in ${loginDirectory(settings)}` : null;
 };
+
+/**
+ * Stands for the token in use, whose usage limit its jobs share: the first 12 digits of its SHA-256. Another login is
+ * taken for every instance's own.
+ */
+export const credentialDigest = (settings: Credentials & Pick<Settings, "podName">): string => {
+  const [token] = names.flatMap((name) => settings[name] ?? []);
+  const login = `${settings.podName}:${loginDirectory(settings)}`;
+  return createHash("sha256")
+    .update(token ?? login)
+    .digest("hex")
+    .slice(0, 12);
+};
+
+/** What becomes of a job at a usage limit, unless its profile says so: that of a subscription ends by itself. */
+export const usualAtLimit = (settings: Credentials): "wait" | "fail" => {
+  if (settings.agentOauthToken !== null) return "wait";
+  const hasKey = settings.modelAuthToken !== null || settings.modelApiKey !== null;
+  return !hasKey && isLoggedIn(settings) ? "wait" : "fail";
+};
+
+/** Whether there is a key that can take the place of the token in use. */
+export const hasOtherKey = ({ agentOauthToken, modelAuthToken, modelApiKey }: Credentials): boolean =>
+  modelApiKey !== null && (agentOauthToken ?? modelAuthToken) !== null;
+
+/** The settings with ANTHROPIC_API_KEY in the place of the token in use. */
+export const withOtherKey = <Given extends Credentials>(settings: Given): Given => ({
+  ...settings,
+  agentOauthToken: null,
+  modelAuthToken: null,
+});
 
 /** Where the agent CLI looks for its login, whatever its configuration directory is. */
 export const loginDirectory = ({ agentHome }: Pick<Settings, "agentHome">): string =>

@@ -16,9 +16,11 @@ export const openTranscript = ({ sessionId, resume }) => {
     session,
     earlierPrompts: 0,
     deferred: null,
+    interject: interjecter(file),
+    interrupted: null,
     add: appender(file, session),
     note: noter(file),
-    interject: interjecter(file),
+    noteInterrupted: () => appendFileSync(file, interruption),
   };
 };
 
@@ -47,10 +49,22 @@ const resumed = (resume) => {
     session,
     earlierPrompts,
     deferred: deferredOf(lines),
+    interrupted: interruptedOf(lines),
     add: appender(file, session),
     note: noter(file),
     interject: interjecter(file),
+    noteInterrupted: () => appendFileSync(file, interruption),
   };
+};
+
+/** Noted when a request of the model was refused. */
+const interruption = '{"note":"refused","type":"assistant","isApiErrorMessage":true}\n';
+
+/** The prompt of the last turn, and how often it was interrupted; null: it was not. */
+const interruptedOf = (lines) => {
+  const at = lines.findLastIndex((line) => line.startsWith('{"type":"user"'));
+  const times = lines.slice(at).filter((line) => `${line}\n` === interruption).length;
+  return times === 0 ? null : { times, prompt: JSON.parse(lines[at]).message.content[0].text };
 };
 
 /** What was said in the middle of a turn is no line of the user's own. */
@@ -61,7 +75,7 @@ const interjecter = (file) => (source_uuid, prompt) => {
 
 /** As in the original, without a note nothing is left of a question: who was killed while it asked has lost it. */
 const deferredOf = (lines) => {
-  const last = lines.findLast((line) => line.startsWith('{"note"'));
+  const last = lines.findLast((line) => line.startsWith('{"note":true'));
   const { attachment } = last === undefined ? {} : JSON.parse(last);
   if (attachment === undefined) return null;
   const { toolUseID: id, toolName: name, toolInput: input, prompt } = attachment;

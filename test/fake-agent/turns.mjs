@@ -35,8 +35,7 @@ export const createTurns = ({ args, transcript, record, asking }) => {
     for (const one of taken) waiting.splice(waiting.indexOf(one), 1);
     void run(
       taken.flatMap(({ content }) => content),
-      null,
-      first.uuid,
+      { uuid: first.uuid },
     );
   };
 
@@ -51,7 +50,7 @@ export const createTurns = ({ args, transcript, record, asking }) => {
     return taken.map(({ content }) => textOf(content));
   };
 
-  const run = async (content, deferred = null, uuid) => {
+  const run = async (content, { deferred = null, uuid, interruptions = 0 } = {}) => {
     const { promise: interrupted, resolve: interrupt } = Promise.withResolvers();
     const turn = { opened: false, deaf: false, cut: false, paid: false, interrupt };
     current = turn;
@@ -72,7 +71,7 @@ export const createTurns = ({ args, transcript, record, asking }) => {
       write,
       cost,
     });
-    const done = play({ protocol, content, turn, deferred, uuid });
+    const done = play({ protocol, content, turn, deferred, uuid, interruptions });
     const how = await Promise.race([done, interrupted.then(() => over)]);
     if (how === over) {
       // Whatever the scenario still does is not heard any more.
@@ -96,13 +95,14 @@ export const createTurns = ({ args, transcript, record, asking }) => {
     next();
   };
 
-  const play = async ({ protocol, content, turn, deferred, uuid }) => {
+  const play = async ({ protocol, content, turn, deferred, uuid, interruptions }) => {
     const prompt = textOf(content);
     const { name, options } = parseTask(prompt);
-    if (deferred === null) {
+    if (deferred !== null) await asking.ready();
+    else if (interruptions === 0) {
       record(prompt);
       transcript.add("user", prompt, uuid);
-    } else await asking.ready();
+    }
     turn.deaf = options.ignoreInterrupt === true;
     const scenario = await findScenario(name);
     const init = () => {
@@ -141,6 +141,9 @@ export const createTurns = ({ args, transcript, record, asking }) => {
         return null;
       },
       takeUp: () => takeUp(protocol),
+      /** How often this turn was interrupted before. */
+      interruptions,
+      noteInterrupted: transcript.noteInterrupted,
       settle: (content) => deferred && transcript.note(deferred, content),
       turnNumber: number,
       earlierPrompts: transcript.earlierPrompts + number - 1,
@@ -153,7 +156,12 @@ export const createTurns = ({ args, transcript, record, asking }) => {
     /** Goes on with the turn whose call was deferred. */
     resume: () => {
       const { deferred } = transcript;
-      void run([{ type: "text", text: deferred.prompt }], deferred);
+      void run([{ type: "text", text: deferred.prompt }], { deferred });
+    },
+    /** Goes on with the turn whose request was refused. */
+    goOn: () => {
+      const { prompt, times } = transcript.interrupted;
+      void run([{ type: "text", text: prompt }], { interruptions: times });
     },
     add: (content, { uuid, priority } = {}) => {
       const blocks = typeof content === "string" ? [{ type: "text", text: content }] : content;

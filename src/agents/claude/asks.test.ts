@@ -1,3 +1,5 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { runAsking, sqlite } from "../../../test/fake-agent/asking.ts";
 import type { AgentEvent } from "../../contract/event.ts";
@@ -184,5 +186,33 @@ describe("what the CLI requests besides", () => {
     });
     const malformed = await runAsking('scenario: request {"subtype": "can_use_tool"}');
     expect(JSON.parse(malformed.outcome.text)).toMatchObject({ subtype: "error" });
+  });
+});
+
+describe("a session that goes on", () => {
+  const goOn = (directory: string, resume: string | null) =>
+    runAsking("", { directory, resume: String(resume), start: { goesOn: true } });
+  const prompts = async (directory: string, session: string | null): Promise<string[]> => {
+    const projects = join(directory, ".config-of-job", "projects");
+    const [project = ""] = await readdir(projects);
+    const lines = (await readFile(join(projects, project, `${session}.jsonl`), "utf8")).split("\n");
+    return lines
+      .filter((line) => line.startsWith('{"type":"user"'))
+      .map((line) => /"text":"(.*?)"/.exec(line)?.[1] ?? "");
+  };
+
+  test("whose request was refused does so by itself", async () => {
+    const first = await runAsking('scenario: api-error {"status": 529, "times": 1}');
+    expect(first.outcome).toMatchObject({ ok: false, reason: "api_error", apiStatus: 529 });
+    const { directory, outcome } = first;
+    const second = await goOn(directory, outcome.sessionId);
+    expect(second.outcome).toMatchObject({ ok: true, text: "Done after all." });
+    expect(await prompts(directory, outcome.sessionId)).toHaveLength(1);
+  });
+
+  test("that ended otherwise is asked to", async () => {
+    const { directory, outcome } = await runAsking("scenario: work");
+    expect((await goOn(directory, outcome.sessionId)).outcome).toMatchObject({ ok: true, prompted: true });
+    expect(await prompts(directory, outcome.sessionId)).toEqual(["scenario: work", "Continue."]);
   });
 });

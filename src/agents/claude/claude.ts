@@ -1,10 +1,10 @@
-import { loginDirectory } from "../../config/model-credential.ts";
+import { loginDirectory, withOtherKey } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
-import { hasDeferred } from "./deferred.ts";
+import { endsRefused, hasDeferred } from "./deferred.ts";
 import { createDenials } from "./denials.ts";
 import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
 import { openPlace, type Surroundings } from "./place.ts";
@@ -20,7 +20,8 @@ type Options = Surroundings & {
 
 /** The agent adapter for Claude Code, or a program with the same protocol. */
 export const createClaudeAgent = (options: Options): Agent => ({
-  start: (request) => start(request, options),
+  start: (request) =>
+    start(request, request.usesKey ? { ...options, settings: withOtherKey(options.settings) } : options),
 });
 
 const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {
@@ -37,8 +38,14 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
   const denials = createDenials();
   const place = await openPlace(request, options, denials.add).catch(asError);
   if (place instanceof Error) return { ok: false, outcome: unboxedOutcome(place) };
-  const { variables, refused } = agentEnvironment({ ...place.given, env, start: request, root });
   const { resumeFrom } = session;
+  const goesOn = await goingOn(request);
+  const { variables, refused } = agentEnvironment({
+    ...place.given,
+    env,
+    start: { ...request, goesOn: goesOn === "by itself" },
+    root,
+  });
   const asksAgain = asks !== undefined && resumeFrom !== null && (await hasDeferred(resumeFrom));
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
@@ -62,7 +69,8 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
     asks,
     hears,
     cannotHear,
-    hasDeferred: asksAgain,
+    goesOn: asksAgain || goesOn === "by itself",
+    first: goesOn === "when told" ? carryOn : null,
     settings,
     agent,
     redact,
@@ -88,6 +96,15 @@ const ableToAsk = async (
   return { request: others, cannotAsk: wantsAsking ? [tooOld(cli)] : [], cannotHear: deaf(cli) };
 };
 
+/** How its session's turn goes on; null: it does not. */
+const goingOn = async ({ goesOn, session }: AgentStart): Promise<"by itself" | "when told" | null> => {
+  if (goesOn !== true || session.resumeFrom === null) return null;
+  return (await endsRefused(session.resumeFrom)) ? "by itself" : "when told";
+};
+
+/** Said to a session that does not go on by itself. */
+const carryOn = "Continue.";
+
 const tooOld = (cli: string): string =>
   `The agent can ask nobody, and have no plan approved: ${cli} is older than ${oldestAsking}, or does not tell its version.`;
 
@@ -109,7 +126,7 @@ type EnvironmentRequest = {
   settings: ClaudeSettings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
-  start: Pick<AgentStart, "id" | "attempt" | "launch" | "traceparent">;
+  start: Pick<AgentStart, "id" | "attempt" | "launch" | "goesOn" | "traceparent">;
   receiver: TelemetryReceiver | null;
   /** Whether the agent runs as root. */
   root: boolean;
@@ -131,6 +148,7 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
       ...behaviour(start.launch.timeoutSeconds),
       ...modelCredentials(settings),
       ...(settings.otelEnabled ? telemetry(request) : {}),
+      ...(start.goesOn && { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: "1" }),
       ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
       CLAUDE_CONFIG_DIR: start.launch.configDir,

@@ -16,8 +16,10 @@ type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   hears: boolean;
   /** Why it does not, as a warning at the first message; null: nobody is to tell it anything. */
   cannotHear: string | null;
-  /** Its session's transcript leaves a question open, which it asks again. */
-  hasDeferred: boolean;
+  /** It goes on with its session's turn by itself, or asks again what the transcript leaves open. */
+  goesOn: boolean;
+  /** What a first turn without content says; null: nothing. */
+  first: string | null;
   settings: ClaudeSettings;
   agent: SupervisedProcess;
   redact: Redactor;
@@ -128,7 +130,8 @@ export const createProcess = (options: Options): AgentProcess => {
   };
   denials.onFresh(tellDenied);
 
-  const turn = (asked: AgentTurn): AsyncGenerator<TurnEvent, void, void> => {
+  const turn = (given: AgentTurn): AsyncGenerator<TurnEvent, void, void> => {
+    const asked = turns === 0 ? withWords(given) : given;
     if (current !== null)
       throw new Error("A process runs one turn at a time: wait until the current one ends.");
     if (asked.signal.aborted && !asked.isLast) return unprompted(asked.signal.reason);
@@ -170,9 +173,13 @@ export const createProcess = (options: Options): AgentProcess => {
     if (isLost(asked)) started.lost();
     return started.events(inputOf(asked));
   };
+  const withWords = (given: AgentTurn): AgentTurn =>
+    given.content.length === 0 && given.begins === undefined && options.first !== null
+      ? { ...given, content: [{ type: "text", text: options.first }] }
+      : given;
   /** It is to go on with a question that its session does not have any more. */
   const isLost = ({ content, begins }: AgentTurn): boolean =>
-    content.length === 0 && begins === undefined && !options.hasDeferred;
+    content.length === 0 && begins === undefined && !options.goesOn;
   /** Null: it gets nothing. */
   const inputOf = (asked: AgentTurn): string | null => {
     if (!usable || isLost(asked)) return null;

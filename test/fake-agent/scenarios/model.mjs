@@ -1,6 +1,13 @@
 /** How the real CLI tells that the model could not be used: an assistant line of its own making, then the result. */
-const apiFailure = ({ init, assistant, result }, { status, error, text }) => {
+const apiFailure = (turn, { status, error, text }) => {
+  const { init, say, assistant, result, options, interruptions, noteInterrupted } = turn;
   init();
+  if (interruptions >= (options.times ?? Number.POSITIVE_INFINITY)) {
+    say("Done after all.");
+    result({ result: "Done after all." });
+    return 0;
+  }
+  noteInterrupted();
   const message = {
     id: "msg_error",
     role: "assistant",
@@ -12,9 +19,15 @@ const apiFailure = ({ init, assistant, result }, { status, error, text }) => {
   return 1;
 };
 
-/** `resetsAt`: seconds since the epoch; `event: false` leaves the rate_limit_event out. */
+/**
+ * `resetsAt`: seconds since the epoch, or `resetsIn`: from now; `event: false` leaves the rate_limit_event out; `times`: then
+ * the session goes on.
+ */
 export const rateLimit = (turn) => {
-  const { resetsAt = 1_795_234_654, event = true } = turn.options;
+  const { resetsIn, event = turn.interruptions < (turn.options.times ?? Number.POSITIVE_INFINITY) } =
+    turn.options;
+  const { resetsAt = resetsIn === undefined ? 1_795_234_654 : Math.floor(Date.now() / 1000 + resetsIn) } =
+    turn.options;
   const info = { status: "rejected", resetsAt, rateLimitType: "five_hour", isUsingOverage: false };
   if (event) turn.line({ type: "rate_limit_event", rate_limit_info: info, ...turn.common() });
   return apiFailure(turn, {
