@@ -23,6 +23,7 @@ const worker = createWorker({
   execute: async () => ({ kind: "succeeded", patch: { exit_code: 0, output: "done" } }),
   onEnded: () => undefined,
   instance: { podName: settings.podName, epoch },
+  credential: { digest: "none", canChange: async () => false },
   settings,
   now,
   redact: createRedactor([]),

@@ -2,7 +2,7 @@ import type { Client } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
 import { delay } from "../client/delay.ts";
 import type { AnswerInput } from "../contract/answer.ts";
-import type { Job, Question, Waiting } from "../contract/job.ts";
+import { asksPerson, type Job, type Question, type Waiting } from "../contract/job.ts";
 import { counted } from "../view/columns.ts";
 import { questionLines, waitingLines } from "../view/waiting.ts";
 import { askMessage } from "./chat/prompt.ts";
@@ -100,7 +100,7 @@ const lookMs = 2000;
 /** Asks on the terminal and sends the answer; another person may be faster. False: nobody has answered. */
 export const answerHere = async (client: Client, job: Job, signal: AbortSignal): Promise<boolean> => {
   const { waiting } = job;
-  if (!waiting) return true;
+  if (!asksPerson(waiting)) return true;
   const over = new AbortController();
   const isOver = untilAnswered(client, job.id, waiting.id, AbortSignal.any([signal, over.signal]));
   let isElsewhere = false;

@@ -22,6 +22,9 @@ export const usd = text.regex(/^\d+(\.\d+)?$/, "must be an amount in USD like 25
 
 export const seconds = integer(0, 31_536_000);
 
+/** `5,20,60` */
+export const listOfSeconds = list.pipe(z.array(seconds).min(1, "must be numbers of seconds, with commas"));
+
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, `must be one of ${values.join(", ")}`);
 

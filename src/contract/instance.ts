@@ -39,6 +39,18 @@ const Overview = z.object({
   recovered: z
     .int()
     .meta({ description: "Jobs that were queued again so far because their instance was lost", example: 1 }),
+  limits: z
+    .array(
+      z.object({
+        credential: z.string().meta({
+          description: "The first 12 digits of its SHA-256",
+          example: "9f86d081884c",
+        }),
+        until: Instant.meta({ description: "When the first of its jobs goes on" }),
+        jobs: z.int().meta({ description: "Jobs that are parked until then or later", example: 2 }),
+      }),
+    )
+    .meta({ description: "Credentials of the model whose usage limit is reached" }),
   instances: z.array(Instance).meta({ description: "Live instances, by name" }),
 });
 /** The instances that share the store, and their queue. */

@@ -138,14 +138,18 @@ export type Question = z.infer<typeof Question>;
 /** What a running job waits for. */
 export const Waiting = z
   .object({
-    kind: z.enum(["question", "plan"]),
+    kind: z
+      .enum(["question", "plan", "limit"])
+      .meta({ description: "limit: a usage limit of the model is reached; nobody is asked" }),
     id: z
       .string()
       .meta({ description: "Of this question or plan", example: "toolu_01A09q90qw90lq917835lq9" }),
-    questions: z.array(Question).meta({ description: "Empty for a plan" }),
+    questions: z.array(Question).meta({ description: "Empty for a plan and a limit" }),
     plan: z.string().nullable().meta({ description: "The plan to be approved, at most 51,200 bytes" }),
     asked_at: Instant,
-    until: Instant.meta({ description: "When the job fails if nobody has answered" }),
+    until: Instant.meta({
+      description: "When the job fails if nobody has answered; of a limit: when it goes on by itself",
+    }),
   })
   .meta({ id: "Waiting" });
 export type Waiting = z.infer<typeof Waiting>;
@@ -168,6 +172,14 @@ export const Message = z
   .meta({ id: "Message" });
 export type Message = z.infer<typeof Message>;
 
+/** Whether it waits for a person. */
+export const asksPerson = (waiting: Waiting | null | undefined): waiting is Waiting =>
+  !!waiting && waiting.kind !== "limit";
+
+/** Why a queued job is not begun although there is room. */
+const Held = z
+  .object({ reason: z.literal("limit"), until: Instant.meta({ description: "When it can begin" }) })
+  .meta({ id: "Held" });
 export const Job = z
   .object({
     id: z.string().meta({ format: "uuid", example: "0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10" }),
@@ -215,7 +227,12 @@ export const Job = z
       description: "What the service ran on the work when its agent had ended; empty: nothing",
     }),
     waiting: Waiting.nullable().meta({
-      description: "What the running job waits for, until POST /jobs/{id}/answer; null: for nothing",
+      description:
+        "What the running job waits for, until POST /jobs/{id}/answer or the reset of a usage limit; null: for nothing",
+    }),
+    held: Held.nullable().meta({
+      description:
+        "Why the queued job is not begun: limit: other jobs wait for the usage limit of its credential; null: it waits for its turn",
     }),
     messages: z.array(Message).meta({ description: "What was said to its agent while it ran, in order" }),
     failure_reason: FailureReason.nullable(),
@@ -252,6 +269,10 @@ export const Job = z
   })
   .meta({ id: "Job" });
 export type Job = z.infer<typeof Job>;
+
+/** Until when it waits for a usage limit, parked or held; null: it does not. */
+export const limitedUntil = ({ waiting, held }: Pick<Job, "waiting" | "held">): string | null =>
+  held?.until ?? (waiting?.kind === "limit" ? waiting.until : null);
 
 /** Input of a submission, after defaults. An empty string means "not given". */
 export const RunTaskInput = z.strictObject({
@@ -378,7 +399,7 @@ export const jobOperations = {
     name: "wait_for_job",
     title: "Wait for a job",
     summary:
-      "Wait until the job has ended or waits for an answer, at most timeout seconds, and return it. Call this again while its status is queued or running; answer first where waiting is set.",
+      "Wait until the job has ended or waits for an answer, at most timeout seconds, and return it. Call this again while its status is queued or running; answer first where waiting asks a question or has a plan.",
     input: z.strictObject({
       job_id: JobId,
       timeout: z.int().min(1).max(50).default(45).meta({ description: "Seconds to wait at most" }),

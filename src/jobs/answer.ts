@@ -10,7 +10,7 @@ import type { Waiting } from "../contract/job.ts";
  * | the job waits for | input                              | answer                                        |
  * |-------------------|------------------------------------|-----------------------------------------------|
  * | anything          | `id` of another question           | `question_changed`                            |
- * | nothing           |                                    | `not_waiting`                                 |
+ * | nothing, a limit  |                                    | `not_waiting`                                 |
  * | a question        | `answers` to its questions, `text` | `answers`; `text` is that to the first one that has none |
  * | a question        | none of them, or unknown questions | `invalid_request`                             |
  * | a plan            | `approve: true`                    | `approve`, with `feedback` and `plan`         |
@@ -23,6 +23,11 @@ import type { Waiting } from "../contract/job.ts";
 export const answerTo = (waiting: Waiting | null, input: AnswerInput): Answer => {
   if (waiting === null)
     throw new ServiceError("not_waiting", "The job waits for no answer; svc job shows what it does");
+  if (waiting.kind === "limit")
+    throw new ServiceError(
+      "not_waiting",
+      `The job waits for no answer but for a usage limit of the model: it goes on by itself at ${waiting.until}`,
+    );
   if (input.id !== "" && input.id !== waiting.id)
     throw new ServiceError(
       "question_changed",

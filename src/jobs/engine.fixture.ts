@@ -14,12 +14,12 @@ import { createJobs } from "./jobs.ts";
 import { createMessages } from "./messages.ts";
 import { createSubmit } from "./submit.ts";
 import { createLocalQueue } from "./local-queue.ts";
-import { queueWaiting, recover } from "./recovery.ts";
+import { queueDue, queueWaiting, recover } from "./recovery.ts";
 import { createNotifier } from "../lib/notifier.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { createLocalLocks, lockOf } from "../store/locks.ts";
 import { openOutcomeSpool } from "./outcomes.ts";
-import { createWorker } from "./worker.ts";
+import { createWorker, type Credential } from "./worker.ts";
 
 const log = createLog("silent", (text) => text);
 const caller = { signal: new AbortController().signal, principal: "open" };
@@ -48,6 +48,7 @@ type Options = {
   holder?: string | null;
   /** Seconds that a question is held. */
   questionLive?: number;
+  credential?: Partial<Credential>;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -60,6 +61,7 @@ export const startEngine = async ({
   removeWorktree = async () => undefined,
   holder = null,
   questionLive = 120,
+  credential = {},
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -80,6 +82,7 @@ export const startEngine = async ({
     execute,
     onEnded,
     instance: { podName: "pod", epoch: randomUUID() },
+    credential: { digest: "one", canChange: async () => false, ...credential },
     settings: { lostInstanceGrace: 300, questionLive, maxParallelJobs: concurrency },
     now,
     redact: createRedactor(["hunter2-secret"]),
@@ -141,6 +144,8 @@ export const startEngine = async ({
       messages.say(MessageInput.parse({ job_id, text, ...over }), { ...caller, ...context }),
     round,
     work: () => queue.start(worker.work),
+    /** As each round does. */
+    resumeDue: () => queueDue({ store, queue, now }),
     spool,
     /** Each end as it was announced. */
     ended,
@@ -154,7 +159,7 @@ export const startEngine = async ({
         onEnded,
         settleLost,
         wasOwn: () => true,
-        afterwards: [() => queueWaiting({ store, queue })],
+        afterwards: [() => queueWaiting({ store, queue, now })],
         signal: never,
         now,
         log,

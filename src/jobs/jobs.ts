@@ -1,7 +1,7 @@
 import { ServiceError } from "../contract/errors.ts";
 import type { ListJobsInput } from "../contract/job-list.ts";
 import type { AnswerInput } from "../contract/answer.ts";
-import { isFinal } from "../contract/job.ts";
+import { asksPerson, isFinal } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import type { ListQuery } from "../store/job-list.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -75,7 +75,7 @@ export const createJobs = (deps: Dependencies) => {
       for (;;) {
         const ended = jobEnds.waitFor(id, signal);
         const record = await get(id);
-        if (isFinal(record.status) || record.waiting !== null || signal.aborted) return record;
+        if (isFinal(record.status) || asksPerson(record.waiting) || signal.aborted) return record;
         await ended;
       }
     },

@@ -56,10 +56,18 @@ export const recover = async (deps: Recovery): Promise<void> => {
 };
 
 /** For a queue that does not outlive the process: adds all waiting jobs, oldest first. */
-export const queueWaiting = async ({ store, queue }: Pick<Recovery, "store" | "queue">): Promise<void> => {
-  const waiting = [...(await store.ids("queued")), ...(await store.due("resumable", Date.now()))];
-  for (const id of waiting) await queue.add({ id, boundTo: null });
+export const queueWaiting = async (deps: Queueing): Promise<void> => {
+  for (const id of await deps.store.ids("queued")) await deps.queue.add({ id, boundTo: null });
+  await queueDue(deps);
 };
+
+/** Adds jobs that are parked or held and can go on: so many at once that a round is short. */
+export const queueDue = async ({ store, queue, now }: Queueing): Promise<void> => {
+  const due = await store.due("resumable", now().getTime());
+  await queue.add(...due.map((id) => ({ id, boundTo: null })));
+};
+
+type Queueing = Pick<Recovery, "store" | "now"> & { queue: Pick<Queue, "add"> };
 
 const replay = (deps: Recovery): Promise<void> =>
   deps.spool.replay(async (spooled) => {

@@ -64,7 +64,7 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
   return {
     signal,
     stage: (stage, detail) => {
-      // A job that was parked, or told of red checks, has passed it.
+      // A job that was parked, or whose agent was started again, has passed it.
       if (stages.some((passed) => passed.stage === stage && passed.attempt === record.attempt)) return;
       events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
       stages.push({ stage, at: now().toISOString(), attempt: record.attempt });

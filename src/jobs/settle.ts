@@ -171,7 +171,10 @@ export const workedUntil = (record: JobRecord, at: Date): number | null => {
 const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
   const patch =
     cleaned === null ? { unsettled: true } : { ...cleaned.patch, unsettled: false, process: null };
-  if (outlivesInstance(record)) return parkedAs(record, { deferred: false, patch, at: now });
+  if (outlivesInstance(record)) {
+    const parked = parkedAs(record, { deferred: false, patch, at: now });
+    return record.process === null ? { ...parked, worked_ms: record.worked_ms } : parked;
+  }
   if (cleaned?.requeue !== false && mayRunAgain(record)) {
     const free = { pid: null, process: null, instance_epoch: null, unsettled: false };
     return { ...patch, ...free, ...statusAfter(record, "requeue") };
@@ -255,6 +258,7 @@ export const endPatch = (record: JobRecord, at: Date) => ({
   ended_at: at.toISOString(),
   booked: false,
   waiting: null,
+  held: null,
   asked: null,
   checking: null,
   duration_ms: workedUntil(record, at),

@@ -1,5 +1,5 @@
 import { jobStatuses, type JobStatus } from "../contract/job.ts";
-import { canGoOn, type JobRecord } from "../store/job-record.ts";
+import { canGoOn, expiresAt, goesOnAt, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 
 /**
@@ -8,7 +8,7 @@ import type { JobPatch, JobStore } from "../store/job-store.ts";
  * A job is accepted as `queued`. A worker claims it, which makes it `running` and counts one `attempt`. It ends
  * `succeeded` when the agent finished well and the steps after it (commit, push, pull request) are done, `failed` on
  * anything else. One that waits is parked: it stays `running` without a process, and a worker resumes it when
- * it can go on. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
+ * it can go on. One whose credential has reached a usage limit is held: it stays `queued`, and its TTL rests. A caller may cancel it until it has ended; a job that waits too long expires. When its instance is
  * lost, a job that had pushed its branch has succeeded, and one whose agent had not started (or whose profile allows
  * it) is queued again; one that waits for a worktree of a lost instance fails.
  *
@@ -69,7 +69,7 @@ export const claimed = async (
   queued: JobRecord,
   { instance, at }: Claimer,
 ): Promise<JobRecord | null> => {
-  if (Date.parse(queued.created_at) + queued.ttl_seconds * 1000 <= at.getTime()) return null;
+  if (expiresAt(queued) <= at.getTime()) return null;
   const attempt = queued.attempt + 1;
   return await takeStep(store, {
     id: queued.id,
@@ -80,6 +80,7 @@ export const claimed = async (
       pod_name: instance.podName,
       instance_epoch: instance.epoch,
       attempt,
+      held: null,
       unsettled: true,
       process: null,
       pid: null,
@@ -90,6 +91,28 @@ export const claimed = async (
     }),
   });
 };
+
+/** A usage limit of a credential, until a time in ms since the epoch. */
+type Limit = { credential: string; until: number };
+
+/** Holds a queued job until a limit is over; null: it is held until then already, or not queued any more. */
+export const held = (
+  store: JobStore,
+  { id, attempt }: JobRecord,
+  { credential, until }: Limit,
+  at: Date,
+): Promise<JobRecord | null> =>
+  store.update(id, { status: ["queued"], attempt }, (record) => {
+    const before = goesOnAt(record) ?? 0;
+    if (before === until && record.limit?.credential === credential) return null;
+    const { waits = 0, since = at.toISOString() } = record.limit ?? {};
+    return {
+      held: { reason: "limit", until: new Date(until).toISOString() },
+      limit: { credential, waits, since },
+      // The time until `before` is in it already.
+      rested_ms: record.rested_ms + until - Math.max(at.getTime(), before),
+    };
+  });
 
 /** Resumes a parked job that can go on; null: it is not there any more. */
 export const resumed = (
@@ -108,6 +131,7 @@ export const resumed = (
             instance_epoch: instance.epoch,
             unsettled: true,
             resumed_at: at.toISOString(),
+            waiting: null,
             salvage_ref: null,
           }
         : null,

@@ -83,6 +83,7 @@ export const startSweep = async (
     onEnded: () => undefined,
     settings: { podName: "here", lostInstanceGrace },
     epoch,
+    credential: { digest: "own" },
     ownRuns: () => (isEnding ? null : own),
     now: () => new Date(),
     log,

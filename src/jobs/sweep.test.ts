@@ -197,3 +197,37 @@ test.concurrent("a count that cannot be kept keeps no job from its place in the 
   expect(world.added).toContainEqual({ id: again, boundTo: null });
   await world.sweepUntil(lost, ({ status }) => status === "failed", "to fail");
 });
+
+describe("a job that is held for a usage limit", () => {
+  const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
+  const heldFor = (credential: string, until = inAnHour) => ({
+    held: { reason: "limit" as const, until },
+    limit: { credential, waits: 0, since: new Date().toISOString() },
+  });
+
+  test.concurrent("rests until its time, but where another credential is used it is begun there", async () => {
+    const world = await startSweep(redis);
+    await world.make(heldFor("own"));
+    const due = await world.make(heldFor("own", new Date().toISOString()));
+    const other = await world.make(heldFor("other"));
+    await world.make({ ...heldFor("other"), bound_to: "there" });
+    await world.sweep.round();
+    expect(world.added).toHaveLength(2);
+    expect(world.added).toEqual(
+      expect.arrayContaining([
+        { id: due, boundTo: null },
+        { id: other, boundTo: "here" },
+      ]),
+    );
+  });
+
+  test.concurrent("rests as well where the limit of the other credential is reached, too", async () => {
+    const world = await startSweep(redis);
+    const waiting = { kind: "limit" as const, id: "limit_1", questions: [], plan: null, asked_at: inAnHour };
+    await world.make({ ...heldFor("other") });
+    const { limit } = heldFor("own");
+    await world.make({ status: "running", waiting: { ...waiting, until: inAnHour }, limit });
+    await world.sweep.round();
+    expect(world.added).toEqual([]);
+  });
+});

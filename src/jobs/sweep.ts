@@ -5,13 +5,16 @@ import { canGoOn, type JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
 import type { Presence } from "./membership.ts";
 import type { QueueEntry } from "./queue.ts";
+import { queueDue } from "./recovery.ts";
 import { endJob, settle, type Settling } from "./settle.ts";
+import type { Credential } from "./worker.ts";
 
 type Dependencies = Settling & {
   presence: Presence;
   settings: { podName: string; lostInstanceGrace: number };
   /** This start of the instance. */
   epoch: string;
+  credential: Pick<Credential, "digest">;
   /** Ids of jobs that this instance claims, works on or settles; null: unknown at present. */
   ownRuns: () => ReadonlySet<string> | null;
 };
@@ -87,17 +90,30 @@ export const createSweep = (deps: Dependencies) => {
   /** One that is to run and not just on its way into the queue. */
   const isWaiting = (record: JobRecord): boolean =>
     canGoOn(record, deps.now().getTime()) ||
-    (record.status === "queued" && Date.parse(record.created_at) < deps.now().getTime() - queueInterval);
+    (record.status === "queued" &&
+      record.held === null &&
+      Date.parse(record.created_at) < deps.now().getTime() - queueInterval);
+
+  /** Whether no limit of this instance's credential is reached: it can run jobs that are held for that of another one. */
+  const isFree = async (): Promise<boolean> =>
+    ((await store.limitedUntil(deps.credential.digest)) ?? 0) <= deps.now().getTime();
+
+  const isHeldForOther = ({ held, limit, bound_to: boundTo }: JobRecord): boolean =>
+    held !== null &&
+    limit?.credential !== deps.credential.digest &&
+    (boundTo === null || boundTo === settings.podName);
 
   /** Sees to it that each job that is to run has a queue entry, and that none waits for an instance for ever. */
   const checkQueue = async (): Promise<void> => {
     const ids = await store.ids("queued", maxPerRound, from);
     const resumable = await store.due("resumable", deps.now().getTime());
+    const isFreeHere = await isFree();
     const waiting: QueueEntry[] = [];
     await forEach(
-      [...ids, ...resumable].map((id) => ({ id })),
+      [...new Set([...ids, ...resumable])].map((id) => ({ id })),
       async (record) => {
         const { id, bound_to: boundTo } = record;
+        if (isFreeHere && isHeldForOther(record)) waiting.push({ id, boundTo: settings.podName });
         if (!isWaiting(record)) return;
         if (boundTo !== null) presence.noteMissing([boundTo]);
         if (boundTo === null || !presence.isLost(boundTo)) waiting.push({ id, boundTo });
@@ -129,7 +145,10 @@ export const createSweep = (deps: Dependencies) => {
       }
     },
     /** A round of an instance that shares its store with no other. Rejects when the store fails. */
-    ownRound: async (): Promise<void> => await settleUnknown(await store.unsettled()),
+    ownRound: async (): Promise<void> => {
+      await settleUnknown(await store.unsettled());
+      await queueDue(deps);
+    },
   };
 };
 

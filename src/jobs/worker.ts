@@ -7,7 +7,7 @@ import { type Execute, type Interruption, type Outcome, createRun } from "./run.
 import { claimIfFree, namesOf } from "./job-locks.ts";
 import { writeOutcome, type Spooled } from "./outcomes.ts";
 import type { Settling } from "./settle.ts";
-import { claimed, resumed } from "./state.ts";
+import { claimed, held, resumed } from "./state.ts";
 
 type Dependencies = Settling & {
   /** Locks on worktrees and agent sessions, across instances. */
@@ -15,8 +15,17 @@ type Dependencies = Settling & {
   spool: Spool<Spooled>;
   execute: Execute;
   instance: { podName: string; epoch: string };
+  credential: Credential;
   settings: { lostInstanceGrace: number; questionLive: number; maxParallelJobs: number };
   redact: Redactor;
+};
+
+/** What agents of this instance use for the model. */
+export type Credential = {
+  /** Its digest: the same credential has the same limit, on each instance. */
+  digest: string;
+  /** Whether the job goes on with another one when the limit is reached. */
+  canChange: (record: JobRecord) => Promise<boolean>;
 };
 
 /** Longest time in which a held question is parked, ms. */
@@ -90,9 +99,25 @@ export const createWorker = (deps: Dependencies) => {
     const found = await store.get(id);
     // While the service stops no run begins: the next start recovers the job.
     if (found === null || stopping.signal.aborted || isBoundToAnother(found)) return null;
+    if (found.status === "queued" && (await holdAtLimit(found))) return null;
     return found.status === "queued" || canGoOn(found, now().getTime()) || wasClaimed(found)
       ? await claimAs(found)
       : null;
+  };
+
+  /** Whether it has to wait for the usage limit of this instance's credential. */
+  const holdAtLimit = async (queued: JobRecord): Promise<boolean> => {
+    const { digest: credential, canChange } = deps.credential;
+    const until = await store.limitedUntil(credential);
+    if (until === null || until <= now().getTime() || (await canChange(queued))) return false;
+    const record = await held(store, queued, { credential, until }, now());
+    if (record?.held)
+      events.append(record.id, record.attempt, {
+        type: "rate_limit",
+        status: "waits",
+        resets_at: record.held.until,
+      });
+    return true;
   };
 
   const claimAs = async (found: JobRecord): Promise<Claim | "later" | null> => {

@@ -49,6 +49,7 @@ test("the view has the queue, its oldest job, what was lost, and the instances w
   expect(await view.overview()).toEqual({
     queue: { waiting: 2, running: 1, oldest_wait_seconds: 12.3 },
     lost: 1,
+    limits: [],
     recovered: 2,
     instances: [facts],
   });

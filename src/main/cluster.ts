@@ -3,7 +3,7 @@ import { ServiceError } from "../contract/errors.ts";
 import { createMembership } from "../jobs/membership.ts";
 import { createOwnership } from "../jobs/ownership.ts";
 import { createSweep } from "../jobs/sweep.ts";
-import type { Worker } from "../jobs/worker.ts";
+import type { Credential, Worker } from "../jobs/worker.ts";
 import type { InstanceFacts, Instances } from "../store/instances.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
@@ -15,6 +15,7 @@ type Dependencies = Pick<ServiceContext, "settings" | "now" | "log"> & {
   stores: Stores;
   worker: Worker;
   onEnded: (record: JobRecord) => void;
+  credential: Pick<Credential, "digest">;
   /** This start of the instance. */
   self: { epoch: string; startedAt: Date; version: string };
   /** Aborted when the instance accepts no more jobs, whatever others ask of it. */
@@ -125,7 +126,7 @@ export const createCluster = (deps: Dependencies) => {
 };
 
 type ViewDependencies = {
-  store: Pick<JobStore, "counts" | "ids" | "get" | "tally" | "unsettled">;
+  store: Pick<JobStore, "counts" | "ids" | "get" | "tally" | "unsettled" | "limits">;
   instances: Pick<Instances, "list">;
   now: () => Date;
 };
@@ -146,17 +147,19 @@ export const createInstancesView = ({ store, instances, now }: ViewDependencies)
 
   return {
     overview: async (): Promise<Overview> => {
-      const [counts, runs, oldest, { lost, recovered }, living] = await Promise.all([
+      const [counts, runs, oldest, { lost, recovered }, limits, living] = await Promise.all([
         store.counts(),
         store.unsettled(),
         oldestWait(),
         store.tally(),
+        store.limits(),
         instances.list(),
       ]);
       return {
         queue: { waiting: counts.queued, running: counts.running, oldest_wait_seconds: oldest },
         lost,
         recovered,
+        limits,
         // The start of an instance is internal.
         instances: living.map(({ epoch: _epoch, ...facts }) => ({
           ...facts,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createClaudeAgent } from "../agents/claude/claude.ts";
 import type { TelemetryReceiver } from "../agents/claude/routes.ts";
 import type { ObserveTurn } from "../chat/engine.ts";
-import { modelProblem } from "../config/model-credential.ts";
+import { credentialDigest, hasOtherKey, modelProblem, usualAtLimit } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
@@ -160,6 +160,13 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     origins: () => origins,
   });
   const agent = withCosts(claude, { telemetry, log });
+  const credential = {
+    digest: credentialDigest(settings),
+    hasOtherKey: hasOtherKey(settings),
+    usualAtLimit: usualAtLimit(settings),
+    canChange: async ({ profile }: JobRecord): Promise<boolean> =>
+      hasOtherKey(settings) && (await profiles.pin(profile).catch(() => null))?.onLimit === "api_key",
+  };
   const runner = createRunner({
     ...context,
     profiles,
@@ -171,6 +178,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       baseChecks: stores.baseChecks,
     }),
     agent,
+    credential,
     instance: mark,
     orphanGrace,
     salvageTimeout: 60,
@@ -185,6 +193,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     spool,
     execute: runner.execute,
     instance: self,
+    credential,
   });
   const cluster = createCluster({
     ...context,
@@ -192,6 +201,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     worker,
     onEnded,
     self,
+    credential,
     ending: ending.signal,
     onSuperseded: (error) => mustEnd.abort(error),
   });
@@ -297,7 +307,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     settleLost: runner.settleLost,
     wasOwn,
     afterwards: [
-      async () => shared || (await queueWaiting({ store, queue })),
+      async () => shared || (await queueWaiting(settling)),
       async () => queue.start(worker.work),
       worktrees.recover,
     ],

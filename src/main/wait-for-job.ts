@@ -1,4 +1,4 @@
-import { isFinal, type Job } from "../contract/job.ts";
+import { asksPerson, isFinal, limitedUntil, type Job } from "../contract/job.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Answer } from "../mcp/answer.ts";
@@ -16,10 +16,10 @@ export const waitForJob = async (
   const enough = AbortSignal.any([signal, AbortSignal.timeout(timeout * 1000)]);
   for (;;) {
     const record = await jobs.get(job_id);
-    if (isFinal(record.status) || record.waiting !== null || enough.aborted) return record;
+    if (isFinal(record.status) || asksPerson(record.waiting) || enough.aborted) return record;
     progress?.(progressOf(record));
     const later = await jobs.untilFinal(job_id, AbortSignal.any([enough, AbortSignal.timeout(heartbeat)]));
-    if (isFinal(later.status) || later.waiting !== null) return later;
+    if (isFinal(later.status) || asksPerson(later.waiting)) return later;
   }
 };
 
@@ -39,7 +39,10 @@ export const progressOf = ({
   status,
   stages,
   attempt,
-}: Pick<Job, "status" | "stages" | "attempt">): string => {
+  ...job
+}: Pick<Job, "status" | "stages" | "attempt" | "waiting" | "held">): string => {
+  const until = limitedUntil(job);
+  if (until !== null) return `${status}: waits for the usage limit until ${until}`;
   const stage = stages.at(-1)?.stage;
   return status === "queued" || stage === undefined ? status : `${status}: ${stage}, attempt ${attempt}`;
 };

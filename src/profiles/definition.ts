@@ -12,6 +12,8 @@ const name = z
   .string("must be text")
   .regex(nameForm, "must be letters, digits, `.`, `_` and `-`, and begin with a letter or digit")
   .refine((value) => value !== "auto", "cannot be auto, which asks for routing");
+const OnLimit = z.enum(["wait", "api_key", "fail"], "must be wait, api_key or fail");
+export type OnLimit = z.infer<typeof OnLimit>;
 const flag = z.boolean("must be true or false").nullish();
 const patterns = z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish();
 /** Matched against the first 2,000 characters of a task: see `route.ts`. */
@@ -52,6 +54,7 @@ const Definition = z.strictObject({
   read_only: flag,
   questions: z.enum(["ask", "never", "fail"], "must be ask, never or fail").nullish(),
   plan: flag,
+  on_limit: OnLimit.nullish(),
   budget_day_usd: z.number("must be a number").nonnegative("must not be negative").nullish(),
   match: z.strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: patterns }).nullish(),
   claude: ClaudeBlock.nullish(),

@@ -2,7 +2,7 @@ import type { Profile } from "../contract/profile.ts";
 import type { JobOptions, TaskFile } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { CheckDefinition } from "./checks.ts";
-import type { Deliver } from "./definition.ts";
+import type { Deliver, OnLimit } from "./definition.ts";
 import type { SessionJob } from "./transcript-home.ts";
 
 /** PORT. What the rest of the service needs of profiles. Implemented by `createProfiles` in `profiles.ts`. */
@@ -47,6 +47,8 @@ export type ResolvedProfile = Profile & {
   questions: "ask" | "never" | "fail";
   /** Whether a person has to approve the agent's plan before it works. */
   plan: boolean;
+  /** What becomes of a job at a usage limit of the model; null: as is usual for the credential. */
+  onLimit: OnLimit | null;
   /** Templates of its commit message and pull request; null, absent: the usual texts. */
   deliver: Deliver;
   /** What the service runs on its work before that is called ready. */

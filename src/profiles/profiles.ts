@@ -245,6 +245,7 @@ const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
       // One that may only read can answer as it understands the task.
       questions: definition.questions ?? (readOnly ? "never" : "ask"),
       plan: definition.plan ?? false,
+      onLimit: definition.on_limit ?? null,
       deliver: definition.deliver ?? {},
       checks: definedChecks(definition.checks),
       checkRounds: definition.check_rounds ?? 2,

@@ -1,14 +1,14 @@
 import type { TurnOutcome } from "../agents/agent.ts";
 import { type Check, isRed } from "../contract/check.ts";
 import { unanswered } from "../jobs/answer.ts";
-import type { Interruption, Outcome } from "../jobs/run.ts";
+import type { Interruption, Outcome, Run } from "../jobs/run.ts";
 import { ProfileError } from "../profiles/profile.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { Asking } from "./asking.ts";
 import { howItEnded } from "./checks.ts";
-import { spentBy, UnknownSession } from "./turn.ts";
+import { UnknownSession } from "./turn.ts";
 
 /** How far a run has got. */
 export type Progress = {
@@ -22,16 +22,6 @@ export type Progress = {
   /** Where it is taken up if it is stopped now; null: its agent is at work. */
   checking: JobRecord["checking"];
 };
-
-/** What the agent's outcome adds to a job, however it ended. */
-export const agentFacts = (record: JobRecord, agent: TurnOutcome): JobPatch => ({
-  exit_code: agent.exitCode,
-  output: agent.text === "" ? null : agent.text,
-  num_turns: agent.numTurns === null ? record.num_turns : (record.num_turns ?? 0) + agent.numTurns,
-  ...spentBy(record, agent),
-  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
-  ...(agent.model === null ? {} : { model: agent.model }),
-});
 
 /** The plan is not wanted: nothing is done. */
 export const refusedPlan: Outcome = { kind: "succeeded", patch: { outcome: "plan" } };
@@ -52,12 +42,23 @@ export const endedRed = (record: JobRecord, checks: readonly Check[]): JobPatch 
   };
 };
 
-export const failedRun = (agent: TurnOutcome): Outcome => ({
-  kind: "failed",
-  patch: { failure_reason: agent.reason ?? "internal", retryable: agent.retryable, error: agent.error },
-});
+export const failedRun = (agent: TurnOutcome, run: Run): Outcome => {
+  if (agent.numTurns !== null) run.stage("result", "error");
+  const { reason, retryable, error } = agent;
+  return { kind: "failed", patch: { failure_reason: reason ?? "internal", retryable, error } };
+};
 
-/** Its run was stopped. */
+/**
+ * What becomes of a job whose run was stopped.
+ *
+ * | the run was     | and                                          | the job                                  |
+ * |-----------------|----------------------------------------------|------------------------------------------|
+ * | stopped, fenced | its work was being checked                   | goes on there                            |
+ * | stopped         | it was to go on, and its agent got no prompt | goes on there                            |
+ * | stopped         | its agent got no prompt                      | is queued again                          |
+ * | stopped, fenced | its profile allows another try               | is queued again                          |
+ * | anything else   |                                              | fails, `instance_lost`, or was cancelled |
+ */
 export const interrupted = (
   signal: AbortSignal,
   record: JobRecord,
@@ -67,12 +68,16 @@ export const interrupted = (
   if (reason !== "cancel" && checking !== null)
     return { kind: "parked", deferred: false, patch: { ...facts, checking } };
   const isFenced = reason === "fence";
-  // A run whose agent got no prompt can be repeated. If no instance took over a fenced job after all, it is queued
-  // again as a lost one would be.
-  if (reason !== "cancel" && (record.retry_lost || (!agent?.prompted && !isFenced)))
+  const isPrompted = agent?.prompted === true;
+  const canRepeat = reason === "shutdown" && !isPrompted;
+  // A new attempt would be told the task again.
+  if (canRepeat && record.resumed_at !== null)
+    return { kind: "parked", deferred: record.asked?.deferred === true, patch: {} };
+  // If no instance took over a fenced job after all, it is queued again as a lost one would be.
+  if (canRepeat || (reason !== "cancel" && record.retry_lost))
     return { kind: "requeue", patch: { pid: null, process: null } };
   const what = isFenced ? "The instance lost touch with the others" : "The service was stopped";
-  const next = `svc ${agent?.prompted === true ? "continue" : "retry"} ${record.id.slice(0, 8)}`;
+  const next = `svc ${isPrompted ? "continue" : "retry"} ${record.id.slice(0, 8)}`;
   const error = `${what} while the job ran.\nWhat to do: ${next}.`;
   return { kind: "failed", patch: { failure_reason: "instance_lost", retryable: true, error } };
 };

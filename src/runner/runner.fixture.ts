@@ -16,14 +16,25 @@ import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunCommand } from "../agents/command.ts";
 import { createChecks } from "./checks.ts";
+import type { LimitSettings } from "./limit.ts";
 import { createRunner } from "./runner.ts";
 import { noBoundary } from "../profiles/profiles.fixture.ts";
+
+/** Shortest waits. */
+const limitSettings = {
+  limitJitter: 1,
+  limitPauses: [1],
+  limitWaits: 5,
+  limitTtl: 86_400,
+  overloadRetries: 0,
+  overloadPauses: [0],
+};
 
 /** The runner over real files, repositories and profiles with the fake agent, and a job that has been claimed. */
 export const claimJob = async (
   task: string,
   patch: Partial<JobRecord> = {},
-  settings: Partial<ClaudeSettings> = {},
+  settings: Partial<ClaudeSettings & LimitSettings> = {},
   mustPark = false,
 ) => {
   const directory = await temporaryDirectory();
@@ -61,7 +72,9 @@ export const claimJob = async (
     orphanGrace: 1,
     salvageTimeout: 60,
     sandboxWarning: null,
-    settings: { questionTtl: 60 },
+    credential: { digest: "one", hasOtherKey: false, usualAtLimit: "wait" },
+    settings: { questionTtl: 60, ...limitSettings, ...settings },
+    now,
   });
   const queued = newRecord({
     id: randomUUID(),

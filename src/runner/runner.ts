@@ -17,8 +17,9 @@ import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
 import { type Committed, commitWork, deliver, deliverRed, reportDiscarded } from "./deliver.ts";
 import { afterChecks, checksOf, namedByChecks, redText, type RunChecks } from "./checks.ts";
+import { agentFacts, runUntilOver, type Again } from "./again.ts";
+import type { Try } from "./limit.ts";
 import {
-  agentFacts,
   endedRed,
   failedRun,
   failureOf,
@@ -53,7 +54,7 @@ type Dependencies = {
   /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
   sandboxWarning: string | null;
   settings: { questionTtl: number };
-};
+} & Again;
 
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
 export const createRunner = (deps: Dependencies) => {
@@ -107,9 +108,15 @@ export const createRunner = (deps: Dependencies) => {
   const work = async (next: Next, given: Given): Promise<{ outcome: Outcome } | { job: JobRecord }> => {
     const { run, profile, definitions, progress } = given;
     const { job } = next;
-    const agent = await runAgent(next, given);
+    const { agent, then } = await runUntilOver(deps, {
+      record: job,
+      run,
+      onLimit: profile.onLimit,
+      progress,
+      start: (record, tried) => runProcess({ ...next, job: record }, tried, given),
+    });
     const facts = agentFacts(job, agent);
-    Object.assign(progress, { agent, facts });
+    progress.facts = facts;
     if (agent.prompted) progress.checking = null;
     const asked = afterAsking({ ...agent, questions: profile.questions, stopped: run.signal });
     if (asked === "park") return { outcome: await parked(job, run, progress, agent) };
@@ -117,7 +124,11 @@ export const createRunner = (deps: Dependencies) => {
     if (asked === "fail")
       return { outcome: await endWith(job, run, progress, unansweredRun(job, agent.asking)) };
     run.signal.throwIfAborted();
-    if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent)) };
+    if (then.kind === "park") {
+      run.event({ type: "rate_limit", status: "waits", resets_at: then.patch.waiting?.until ?? null });
+      return { outcome: await parked(job, run, progress, agent, then.patch) };
+    }
+    if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent, run)) };
     const plan_approved = job.plan_approved || agent.asking.answer?.kind === "approve";
     const ended = {
       ...job,
@@ -138,20 +149,24 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   const launchOf = async (record: JobRecord, { profile, place: { own, worktree }, progress }: Given) => {
-    const goesOn = record.resumed_at !== null || progress.agent !== null;
+    const isFurther = record.resumed_at !== null || progress.agent !== null;
     return await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
-      options: { ...record.options, ...(goesOn ? leftOf(record, profile.limits, new Date()) : {}) },
+      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, new Date()) : {}) },
       allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
   };
 
-  const runAgent = async ({ job: record, said, begins }: Next, given: Given) => {
+  const runProcess = async (
+    { job: record, said, begins }: Next,
+    tried: Try,
+    given: Given,
+  ): ReturnType<typeof runJobAgent> => {
     const { run, profile, place } = given;
     const { own, worktree } = place;
     const launch = await launchOf(record, given);
@@ -172,6 +187,8 @@ export const createRunner = (deps: Dependencies) => {
       questions: profile.questions,
       plan: record.options.plan ?? profile.plan,
       questionTtl: deps.settings.questionTtl,
+      goesOn: hasBegun({ job: record, said, begins }, tried),
+      usesKey: tried.usesKey,
     };
     const agent = await runJobAgent(turn);
     const hasLost = record.asked?.deferred === true && !agent.ok && !agent.prompted && agent.reason !== null;
@@ -257,9 +274,14 @@ export const createRunner = (deps: Dependencies) => {
     run: Run,
     progress: Progress,
     agent: TurnOutcome,
+    patch: JobPatch = {},
   ): Promise<Outcome> => {
     const saved = progress.isThrowaway ? {} : await saveWork(record, progress, run.warn);
-    return { kind: "parked", deferred: agent.deferred, patch: { ...agentFacts(record, agent), ...saved } };
+    return {
+      kind: "parked",
+      deferred: agent.deferred,
+      patch: { ...agentFacts(record, agent), ...saved, ...patch },
+    };
   };
 
   const filesOf = async ({ id, options }: JobRecord): Promise<TaskFile[]> => {
@@ -361,6 +383,10 @@ type Given = { run: Run; profile: Pinned; place: Place; definitions: CheckDefini
 
 /** The job, and what its agent is told next: its task if both are null. */
 type Next = { job: JobRecord; said: string | null; begins: StoredMessage | null };
+
+/** Whether the turn was begun by an earlier process, which a limit or an overload has ended. */
+const hasBegun = ({ job, said, begins }: Next, { overloads, usesKey }: Try): boolean =>
+  overloads > 0 || usesKey || (said === null && begins === null && (job.limit?.waits ?? 0) > 0);
 
 /** With red checks to tell, its agent has another turn. */
 const begun = (job: JobRecord, definitions: readonly CheckDefinition[]): Next =>

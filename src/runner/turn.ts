@@ -47,6 +47,10 @@ type JobTurn = {
   begins: StoredMessage | null;
   /** Longest time that a question waits for its answer, seconds. */
   questionTtl: number;
+  /** Whether its session's turn ended early and goes on: it is not told the task again. */
+  goesOn: boolean;
+  /** Whether it uses ANTHROPIC_API_KEY in the place of the usual credential. */
+  usesKey: boolean;
 };
 
 type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox"> & { asking: Asking };
@@ -65,6 +69,8 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
   const { record, run, launch } = job;
   const session = await chooseSession(record, job.profiles, job.newId);
   run.signal.throwIfAborted();
+  const goesOn = job.goesOn && session.resumeFrom !== null && !record.asked?.answer;
+  const begins = goesOn ? null : job.begins;
   const started = await job.agent.start({
     id: record.id,
     attempt: record.attempt,
@@ -74,6 +80,8 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     session,
     reports: true,
     hears: true,
+    goesOn,
+    usesKey: job.usesKey,
     asks: { question: job.questions !== "never", plan: job.plan && !job.record.plan_approved },
     traceparent: traceparentOf(record.id, record.attempt),
   });
@@ -83,9 +91,9 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
   }
   const broken = new AbortController();
   const turn = started.process.turn({
-    content: contentOf(job, session.resumeFrom !== null),
+    content: goesOn ? [] : contentOf(job, session.resumeFrom !== null),
     onAsk: (ask) => void answerAsk(job, ask, asking).catch((error: unknown) => broken.abort(error)),
-    ...(job.begins !== null && { begins: job.begins }),
+    ...(begins !== null && { begins }),
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
@@ -93,7 +101,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
   const given = { ...job, sandbox: started.process.sandbox, asking };
-  await using _telling = tellMessages(run, started.process, job);
+  await using _telling = tellMessages(run, started.process, { log: job.log, begins });
   const outcome = await publishTurn(given, turn, session.id, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
   // `/clear` as a task begins another one.
@@ -210,10 +218,13 @@ const createPublisher = (
   };
 };
 
-/** The last one decides. A refused request also has the subtype `success`; that of a turn that was put off is none. */
+/**
+ * The last one decides. That of a turn that was put off is none. A refused request, which has the subtype `success`, may
+ * be made again: its stage comes later.
+ */
 const noteResult = (run: Run, { waiting, answer }: Asking, result: ResultEvent | null): void => {
   if (result === null || (waiting !== null && answer === null)) return;
-  run.stage("result", !result.ok && result.subtype === "success" ? "error" : result.subtype);
+  if (result.ok || result.subtype !== "success") run.stage("result", result.subtype);
 };
 
 type ResultEvent = Extract<AgentEvent, { type: "result" }>;

@@ -49,6 +49,13 @@ export type JobRecord = Omit<Job, "messages"> & {
    * Null: its agent has not ended.
    */
   checking: { report: Report | null; tell: boolean } | null;
+  /**
+   * The usage limit that it met or is held for, by the digest of its credential; `waits`: how often it was parked for one,
+   * `since` the first time. Null: there was none.
+   */
+  limit: { credential: string; waits: number; since: string } | null;
+  /** How long its TTL has rested while it was held, ms; with the time until it can begin. */
+  rested_ms: number;
   /** Whether a person has approved its plan. */
   plan_approved: boolean;
   /** When the present process was started for a job that had been parked; null: it has not been. */
@@ -93,6 +100,8 @@ export const toJob = (record: JobRecord): Job => {
     asked: _a,
     check_round: _n,
     checking: _g,
+    limit: _t,
+    rested_ms: _q,
     worked_ms: _m,
     resumed_at: _d,
     plan_approved: _v,
@@ -121,19 +130,31 @@ const unheard = ({ id, status, messages }: JobRecord): string[] => {
 /** Whether it waits without a process: nothing of it runs until it goes on. */
 export const isParked = ({ status, unsettled }: JobRecord): boolean => status === "running" && !unsettled;
 
-/** From when on a parked job can go on, ms since the epoch; Infinity: when it is answered; null: it is not parked. */
+/**
+ * From when on a job can go on that is parked or held, ms since the epoch; Infinity: when it is answered; null: it is
+ * neither.
+ */
 export const goesOnAt = (record: JobRecord): number | null => {
+  if (record.status === "queued" && record.held !== null) return Date.parse(record.held.until);
   if (!isParked(record)) return null;
   if (record.asked?.answer === null) return Infinity;
+  if (record.waiting?.kind === "limit") return Date.parse(record.waiting.until);
   return Date.parse(record.created_at);
 };
 
-/** Whether a parked job can go on at a time, ms since the epoch. */
+/** Whether a job that is parked or held can go on at a time, ms since the epoch. */
 export const canGoOn = (record: JobRecord, at: number): boolean => (goesOnAt(record) ?? Infinity) <= at;
 
-/** Whether it is parked when its instance is lost, and goes on where it was. */
-export const outlivesInstance = ({ asked, checking }: JobRecord): boolean =>
-  asked !== null || checking !== null;
+/** Until when a queued job may wait, ms since the epoch. */
+export const expiresAt = ({ created_at, ttl_seconds, rested_ms }: JobRecord): number =>
+  Date.parse(created_at) + ttl_seconds * 1000 + rested_ms;
+
+/**
+ * Whether it is parked when its instance is lost, and goes on where it was: it asks, its work is checked, or its next process
+ * has not started.
+ */
+export const outlivesInstance = ({ asked, checking, resumed_at, process }: JobRecord): boolean =>
+  asked !== null || checking !== null || (resumed_at !== null && process === null);
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

@@ -1,6 +1,6 @@
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
 import { all, byAge, listJobs, ofSession, ofStatus } from "./job-list.ts";
-import { goesOnAt, isJobId, isParked, parseRecord, type JobRecord } from "./job-record.ts";
+import { expiresAt, goesOnAt, isJobId, isParked, parseRecord, type JobRecord } from "./job-record.ts";
 import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "./records.ts";
 
 /**
@@ -133,12 +133,29 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
      * Ids of jobs that are due at `until` (ms since the epoch), oldest first, at most 500 after the first `skip`. `expired`:
      * queued ones past their TTL; `removable`: settled final ones past it; `worktrees`: settled ones that ended before and
      * whose worktree is still on this instance's disk; `unbooked`: those that ended before and are not `booked`; `resumable`:
-     * parked ones that can go on since then; `unanswered`: those whose time for it is over.
+     * parked or held ones that can go on since then; `unanswered`: those whose time for it is over.
      */
     due: (what: Due, until: number, skip = 0): Promise<string[]> => {
       const worktrees = endedWorktrees(podName ?? "");
       const indexes = { expired: expiring, removable, unbooked, worktrees, resumable, unanswered };
       return idsIn(indexes[what], { until, skip, limit: maxBatch });
+    },
+
+    /** When the first job goes on that is parked for the usage limit of a credential, ms since the epoch; null: none is. */
+    limitedUntil: async (credential: string): Promise<number | null> => {
+      const [first] = await records.list(limitOf(credential), { limit: 1 });
+      return first?.at ?? null;
+    },
+
+    /** The credentials for whose usage limit jobs are parked: when the first of them goes on, and how many they are. */
+    limits: async (): Promise<ReachedLimit[]> => {
+      const reached = new Map<string, ReachedLimit>();
+      for (const { at, value: credential = "" } of await records.list(limited)) {
+        const before = reached.get(credential);
+        if (before !== undefined) before.jobs += 1;
+        else reached.set(credential, { credential, until: new Date(at).toISOString(), jobs: 1 });
+      }
+      return [...reached.values()];
     },
 
     /** Counts a job that was lost or recovered. */
@@ -166,6 +183,8 @@ export type UnsettledRun = { id: string; podName: string; epoch: string; keptUnt
 /** `lost`: jobs that failed with their instance; `recovered`: jobs that were queued again after its loss. */
 type Tally = { lost: number; recovered: number };
 
+export type ReachedLimit = { credential: string; until: string; jobs: number };
+
 /** `unsettled`: the run has not been cleaned up, though the job may have ended, or the job is parked. `ended` in ms since the epoch. */
 export type WorktreeUse = { jobId: string; status: JobStatus; unsettled: boolean; ended: number | null };
 
@@ -177,7 +196,8 @@ export type JobPatch = Partial<Omit<JobRecord, "id" | "created_at" | "idempotenc
 
 const [expiring, removable, unbooked] = ["expiring", "removable", "unbooked"];
 const [resumable, unanswered] = ["resumable", "unanswered"];
-const [unsettledRuns, ids] = ["unsettled", "ids"];
+const [unsettledRuns, ids, limited] = ["unsettled", "ids", "limited"];
+const limitOf = (credential: string): string => `limit:${credential}`;
 const worktreeUses = (worktree: string): string => `worktree:${worktree}`;
 const endedWorktrees = (pod: string): string => `worktrees:${pod}`;
 
@@ -215,11 +235,12 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
     { index: all, at },
     { index: ids, at: 0 },
     { index: ofStatus(status), at },
-    when(status === "queued", { index: expiring, at: at + lifetime }),
+    when(status === "queued", { index: expiring, at: expiresAt(record) }),
     when(isFinal(status) && !unsettled, { index: removable, at: (ended ?? at) + lifetime }),
     when(isUnbooked(record), { index: unbooked, at: ended ?? at }),
     when(unsettled, { index: unsettledRuns, at, value: runOf(record) }),
     parkedEntry(record),
+    ...limitEntries(record),
     when(hasWorktree && !unsettled, { index: endedWorktrees(pod), at: ended ?? Number.NaN }),
     // The job that made the worktree is found by its id.
     when(worktree_id !== null && worktree_id !== id, {
@@ -238,6 +259,17 @@ const parkedEntry = (record: JobRecord): IndexEntry | [] => {
   return at === Infinity
     ? { index: unanswered, at: Date.parse(record.asked?.waiting.until ?? "") }
     : { index: resumable, at };
+};
+
+/** Of a job that is parked for a usage limit. */
+const limitEntries = (record: JobRecord): IndexEntry[] => {
+  const { waiting, limit } = record;
+  if (!isParked(record) || waiting?.kind !== "limit" || limit === null) return [];
+  const at = Date.parse(waiting.until);
+  return [
+    { index: limited, at, value: limit.credential },
+    { index: limitOf(limit.credential), at },
+  ];
 };
 
 /** A run that has not been cleaned up: see `UnsettledRun`. */

@@ -30,6 +30,10 @@ const busy: Overview = {
   queue: { waiting: 4, running: 2, oldest_wait_seconds: 12.5 },
   lost: 5,
   recovered: 6,
+  limits: [
+    { credential: "a", until: "2026-03-02T09:15:00.000Z", jobs: 2 },
+    { credential: "b", until: "2026-03-02T09:16:00.000Z", jobs: 1 },
+  ],
   instances: [
     { ...instance, name: "a", running: 2, draining: false },
     { ...instance, name: "b", running: 0, draining: true },
@@ -40,7 +44,7 @@ const busy: Overview = {
 const valuesOf = async (metrics: ReturnType<typeof createMetrics>): Promise<string[]> =>
   (await metrics.read()).body
     .split("\n")
-    .filter((line) => /^svc_(?!job_)/.test(line))
+    .filter((line) => /^(svc_(?!job_)|service_)/.test(line))
     .toSorted();
 
 test("the metrics show the queue, each instance and the jobs lost with one, at each scrape anew; while the store is unreachable they are absent and the others answer", async () => {

@@ -146,6 +146,10 @@ const createStoreMetrics = (
   const jobs = gauge("svc_jobs", "Stored jobs by status", "status");
   const waiting = gauge("svc_queue_length", "Jobs that wait, of all instances");
   const oldest = gauge("svc_queue_oldest_seconds", "How long the job that waits longest has waited");
+  const parked = gauge(
+    "service_limit_parked_jobs",
+    "Jobs that wait for a usage limit of the model, of all instances",
+  );
   const running = gauge("svc_instance_running_jobs", "Jobs that each instance runs", "instance");
   const maxParallel = gauge(
     "svc_instance_max_parallel_jobs",
@@ -163,7 +167,7 @@ const createStoreMetrics = (
     help: "Jobs that were queued again after the loss of their instance",
     registers,
   });
-  const fromStore = [jobs, waiting, oldest, running, maxParallel, draining, lost, recovered];
+  const fromStore = [jobs, waiting, oldest, parked, running, maxParallel, draining, lost, recovered];
 
   return async () => {
     const [counts, all] = await Promise.all([jobCounts(), overview()]).catch(() => [null, null]);
@@ -171,12 +175,13 @@ const createStoreMetrics = (
     for (const metric of fromStore) metric.reset();
     up.set(counts === null ? 0 : 1);
     if (counts === null || all === null) {
-      for (const metric of [waiting, oldest, lost, recovered]) metric.remove();
+      for (const metric of [waiting, oldest, parked, lost, recovered]) metric.remove();
       return;
     }
     for (const status of jobStatuses) jobs.set({ status }, counts[status]);
     waiting.set(all.queue.waiting);
     oldest.set(all.queue.oldest_wait_seconds ?? 0);
+    parked.set(all.limits.reduce((sum, { jobs: count }) => sum + count, 0));
     lost.inc(all.lost);
     recovered.inc(all.recovered);
     for (const { name: instance, ...facts } of all.instances) {

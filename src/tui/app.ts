@@ -227,8 +227,8 @@ const RemoteMenu = ({ remote, conversation, leave, keys, ...common }: RemoteProp
     id: job.id,
     words: job.task.slice(0, 2000),
     line: lines[index] ?? "",
-    detail: job.waiting
-      ? h(Text, { wrap: "truncate-end" }, paint("magenta", waitingLine(job.waiting)))
+    detail: waitingLine(job)
+      ? h(Text, { wrap: "truncate-end" }, paint("magenta", waitingLine(job) ?? ""))
       : // So many streams, and no more.
         look !== null && index < 4 && h(LastLine, { client: look.client, job, paint }),
     choose: () => leave(followAction(context, remote, job.id)),

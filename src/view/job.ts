@@ -37,9 +37,9 @@ export const jobTable = (
   );
 
 /** The task, and what the agent asks or says it did. */
-const taskAndSummary = ({ task, summary, waiting }: Job): string => {
-  const said = waiting ? waitingLine(waiting) : summary && oneLine(summary.slice(0, 500));
-  const shown = oneLine(task.slice(0, 500));
+const taskAndSummary = (job: Job): string => {
+  const said = waitingLine(job) ?? (job.summary && oneLine(job.summary.slice(0, 500)));
+  const shown = oneLine(job.task.slice(0, 500));
   return said ? `${cut(shown, 60)} → ${said}` : shown;
 };
 

@@ -137,6 +137,7 @@ const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { typ
   },
   rate_limit: ({ status, resets_at: resets }) => {
     if (status === "allowed") return null;
+    if (status === "waits") return line("problem", "waits for the usage limit", `until ${resets}`);
     return line("problem", "rate limit", resets === null ? status : `${status}, resets at ${resets}`);
   },
   result: ({ ok, subtype, text }) => {

@@ -1,4 +1,4 @@
-import type { Job, JobStatus } from "../contract/job.ts";
+import { asksPerson, type Job, type JobStatus } from "../contract/job.ts";
 import type { WorktreeStatus } from "../contract/worktree.ts";
 
 type Style =
@@ -26,11 +26,13 @@ export const unpainted: Paint = (_format, text) => text;
 /** How something is drawn. `columns` undefined: there is no terminal, nothing is cut. */
 export type Layout = { paint: Paint; columns?: number | undefined };
 
-/** The state that people are shown: a job that runs and waits for one of them has a state of its own. */
-export type JobState = JobStatus | "waiting";
+/** The state that people are shown: jobs that wait for one of them, or for a usage limit, have states of their own. */
+export type JobState = JobStatus | "waiting" | "limited";
 
-export const stateOf = ({ status, waiting }: Pick<Job, "status" | "waiting">): JobState =>
-  status === "running" && waiting ? "waiting" : status;
+export const stateOf = ({ status, waiting, held }: Pick<Job, "status" | "waiting" | "held">): JobState => {
+  if (status === "running" && waiting) return asksPerson(waiting) ? "waiting" : "limited";
+  return status === "queued" && held ? "limited" : status;
+};
 
 const formats = {
   queued: "yellow",
@@ -40,6 +42,7 @@ const formats = {
   cancelled: "gray",
   expired: "gray",
   waiting: "magenta",
+  limited: "yellow",
   preparing: "yellow",
   ready: "green",
   in_use: "cyan",

@@ -67,6 +67,7 @@ const overview = (changes: Partial<Overview> = {}): Overview => ({
   queue: { waiting: 0, running: 1, oldest_wait_seconds: null },
   lost: 0,
   recovered: 0,
+  limits: [],
   instances: [instance],
   ...changes,
 });
@@ -80,6 +81,13 @@ test("the line of the queue says how many wait, how long the oldest has, and wha
   ]);
   expect(lines()).toEqual(["0 waiting; 1 running: build-1 1 of 3"]);
   expect(lines({ instances: [] })).toEqual(["0 waiting; 1 running"]);
+});
+
+test("each usage limit that is reached has a line", () => {
+  const limits = [{ credential: "9f86d081884c\u001b[2J", until: "2026-03-02T09:15:00.000Z", jobs: 2 }];
+  expect(lines({ limits })[1]).toBe(
+    "2 jobs parked until 2026-03-02T09:15:00.000Z or later: usage limit of the credential 9f86d081884c",
+  );
 });
 
 test("what was lost with an instance is reported when there is any", () => {

@@ -29,12 +29,16 @@ const state = ({ draining }: Instance, { paint }: Layout): string =>
   draining ? paint("yellow", "draining") : paint("green", "ready");
 
 /** Length of the queue and its workers; jobs lost with an instance only when there are any. */
-export const queueLines = ({ queue, instances, lost, recovered }: Overview): string[] => {
+export const queueLines = ({ queue, instances, lost, recovered, limits }: Overview): string[] => {
   const { waiting, running, oldest_wait_seconds: oldest } = queue;
   const longest = oldest === null ? "" : `, the oldest for ${duration(oldest * 1000)}`;
   const shares = instances.length === 0 ? "" : `: ${instances.map(share).join(", ")}`;
   return [
     `${waiting} waiting${longest}; ${running} running${shares}`,
+    ...limits.map(
+      ({ jobs, until, credential }) =>
+        `${counted(jobs, "job")} parked until ${oneLine(until)} or later: usage limit of the credential ${oneLine(credential)}`,
+    ),
     ...(lost + recovered > 0
       ? [`${counted(lost, "job")} failed with a lost instance, ${recovered} queued again after one`]
       : []),

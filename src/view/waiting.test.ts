@@ -45,3 +45,22 @@ test("a plan is shown with what approves it and what sends it back", () => {
     /^Next +svc answer 6f1c1a52 --approve +# go on by the plan\n +svc answer 6f1c1a52 --send-back "…"/m,
   );
 });
+
+test("a job that waits for a usage limit, or is held for one, is limited; it says until when, and asks for no answer", () => {
+  const until = "2026-05-01T13:00:00.000Z";
+  const parked = sampleJob({
+    status: "running",
+    waiting: { ...question, kind: "limit", questions: [], until },
+  });
+  const held = sampleJob({ status: "queued", held: { reason: "limit", until } });
+  for (const job of [parked, held]) {
+    expect(jobTable([job], { paint: unpainted, now }).split("\n")[1]).toMatch(
+      /^6f1c1a52 {2}limited .* → waits for the usage limit until 2026-05-01T13:00:00.000Z$/,
+    );
+    const page = jobPage(job, { paint: unpainted, now });
+    expect(page).toMatch(/^Status +limited$/m);
+    expect(page).toMatch(/^Waits for +the usage limit, until 2026-05-01T13:00:00.000Z$/m);
+    expect(page).not.toContain("svc answer");
+  }
+  expect(jobPage(sampleJob(), { paint: unpainted, now })).not.toContain("Waits for");
+});

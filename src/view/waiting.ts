@@ -1,4 +1,5 @@
-import type { Job, Question, Waiting } from "../contract/job.ts";
+import { asksPerson, limitedUntil, type Job, type Question, type Waiting } from "../contract/job.ts";
+import type { JobEvent } from "../contract/event.ts";
 import { aligned, type Fact } from "./columns.ts";
 import { sanitise, oneLine } from "./sanitise.ts";
 
@@ -10,9 +11,19 @@ export const questionLines = ({ question, options, multi_select: isMulti }: Ques
   ),
 ];
 
-/** What is asked, in a few words. */
-export const waitingLine = ({ questions }: Waiting): string =>
-  oneLine(questions[0]?.question.slice(0, 500) ?? "its plan to be approved");
+/** What it asks, or waits for, in a few words; null: nothing. */
+export const waitingLine = (job: Pick<Job, "waiting" | "held">): string | null => {
+  const until = limitedUntil(job);
+  if (until !== null) return `waits for the usage limit until ${oneLine(until)}`;
+  if (!job.waiting) return null;
+  return oneLine(job.waiting.questions[0]?.question.slice(0, 500) ?? "its plan to be approved");
+};
+
+/** What a job's event says of a usage limit for which it waits; null: nothing. */
+export const limitNote = (event: JobEvent): string | null =>
+  event.type === "rate_limit" && event.status === "waits"
+    ? `waits for the usage limit until ${oneLine(event.resets_at ?? "")}`
+    : null;
 
 /** What a person is asked, whole. */
 export const waitingLines = ({ questions, plan }: Waiting): string[] => [
@@ -20,19 +31,21 @@ export const waitingLines = ({ questions, plan }: Waiting): string[] => [
   ...(plan === null ? [] : sanitise(plan).trim().split("\n")),
 ];
 
-export const waitingFacts = ({ waiting }: Job, shorten: (text: string) => string): Fact[] =>
-  waiting
-    ? [
-        ...waiting.questions.map((one): Fact => ["Question", questionLines(one).join("\n"), "prose"]),
-        ["Plan", waiting.plan === null ? null : shorten(sanitise(waiting.plan).trim()), "prose"],
-        ["Answer until", waiting.until],
-      ]
-    : [];
+export const waitingFacts = (job: Job, shorten: (text: string) => string): Fact[] => {
+  const { waiting } = job;
+  if (!asksPerson(waiting))
+    return [["Waits for", limitedUntil(job) && `the usage limit, until ${limitedUntil(job)}`]];
+  return [
+    ...waiting.questions.map((one): Fact => ["Question", questionLines(one).join("\n"), "prose"]),
+    ["Plan", waiting.plan === null ? null : shorten(sanitise(waiting.plan).trim()), "prose"],
+    ["Answer until", waiting.until],
+  ];
+};
 
 /** The commands that answer. */
 export const answerCommands = ({ id, waiting }: Job): [command: string, meaning: string][] => {
   const answer = `svc answer ${id.slice(0, 8)}`;
-  if (!waiting) return [];
+  if (!asksPerson(waiting)) return [];
   if (waiting.kind === "plan")
     return [
       [`${answer} --approve`, "go on by the plan"],

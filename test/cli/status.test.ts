@@ -16,6 +16,7 @@ const bodies = {
     queue: { waiting: 2, running: 1, oldest_wait_seconds: 7 },
     lost: 1,
     recovered: 0,
+    limits: [],
     instances: [
       {
         name: "build-1",

@@ -29,6 +29,41 @@ export const jobStoreSweepTests = (open: OpenJobStore): void => {
     expect(await due(10, 1)).toEqual([[], removable?.slice(1)]);
   });
 
+  test("jobs that are parked for a usage limit are listed by its credential until they go on; held ones are due then", async () => {
+    const { store, reopen } = await open();
+    const parked = (credential: string, second: number): JobRecord => ({
+      ...sampleRecord({ status: "running", limit: { credential, waits: 1, since: at(0) } }),
+      waiting: {
+        kind: "limit",
+        id: "limit_1",
+        questions: [],
+        plan: null,
+        asked_at: at(0),
+        until: at(second),
+      },
+    });
+    const [late, early, other] = [parked("a", 20), parked("a", 10), parked("b", 30)];
+    const held = sampleRecord({ created_at: at(0), ttl_seconds: 10, rested_ms: 15_000 });
+    for (const record of [late, early, other, { ...held, held: { reason: "limit" as const, until: at(15) } }])
+      await store.create(record);
+    const expected = [
+      { credential: "a", until: at(10), jobs: 2 },
+      { credential: "b", until: at(30), jobs: 1 },
+    ];
+    for (const each of [store, await reopen()]) {
+      expect(await each.limits()).toEqual(expected);
+      expect(await each.limitedUntil("a")).toBe(Date.parse(at(10)));
+      expect(await each.limitedUntil("c")).toBeNull();
+      expect(await each.due("resumable", Date.parse(at(9)))).toEqual([]);
+      expect(await each.due("resumable", Date.parse(at(20)))).toEqual([early.id, held.id, late.id]);
+      expect(await each.due("expired", Date.parse(at(24)))).toEqual([]);
+      expect(await each.due("expired", Date.parse(at(25)))).toEqual([held.id]);
+    }
+    const now = await reopen();
+    await now.update(early.id, { status: ["running"] }, { waiting: null, unsettled: true });
+    expect(await now.limitedUntil("a")).toBe(Date.parse(at(20)));
+  });
+
   test("runs that have not been cleaned up are listed with their instance, oldest first", async () => {
     const { store, reopen } = await open();
     const run = (second: number, over: Partial<JobRecord>) =>

@@ -38,6 +38,7 @@ export const stubInstance = async (world: World): Promise<Stub> => {
           queue: { waiting, running: 1, oldest_wait_seconds: null },
           lost: 0,
           recovered: 0,
+          limits: [],
           instances: instances(),
           answered_by: answeredBy,
         })(request, response),

@@ -181,3 +181,14 @@ test("a job that waits is the first of the list", async () => {
     expect.stringContaining("A newer one"),
   ]);
 });
+
+test("a job that waits for a usage limit says until when, on its page and in the list, and asks nothing", async () => {
+  const limit: Waiting = { ...question, kind: "limit", questions: [], until: "2026-05-01T13:00:00.000Z" };
+  const { page, faults } = await openAsking(`/ui/jobs/${id}`, limit);
+  await page.getByRole("status").getByText("limited").waitFor();
+  await page.getByText("waits for the usage limit until 2026-05-01T13:00:00.000Z").waitFor();
+  expect(await form(page).count()).toBe(0);
+  await page.goto(`${service.url}/ui/jobs`);
+  await page.getByText("→ waits for the usage limit until 2026-05-01T13:00:00.000Z").waitFor();
+  expect(faults).toEqual([]);
+});

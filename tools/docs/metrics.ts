@@ -10,6 +10,7 @@ export const metricsPage = async (): Promise<string> => {
       queue: { waiting: 0, running: 0, oldest_wait_seconds: null },
       lost: 0,
       recovered: 0,
+      limits: [],
       instances: [
         {
           name: "svc-0",
@@ -31,7 +32,7 @@ export const metricsPage = async (): Promise<string> => {
   metrics.watch({ running: () => 0, chat: () => ({ turns: 0, processes: 0 }) });
   metrics.jobEnded(exampleJobs.succeeded);
   const { body } = await metrics.read();
-  const items = [...body.matchAll(/^# HELP (svc_\w+) (.*)\n# TYPE svc_\w+ (\w+)/gm)].map(
+  const items = [...body.matchAll(/^# HELP ((?:svc|service)_\w+) (.*)\n# TYPE \w+ (\w+)/gm)].map(
     ([, name = "", help = "", type = ""]) =>
       item(`\`${name}\` (${[type, ...labelsOf(body, name)].join(", ")}): ${help}`),
   );

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
-import type { Job } from "../../contract/job.ts";
+import { asksPerson, type Job } from "../../contract/job.ts";
 import { views } from "../../view/views.ts";
-import { askedText } from "../../view/waiting.ts";
+import { askedText, waitingLine } from "../../view/waiting.ts";
 import { askPerson, labelsOf, type Said } from "../answering.ts";
 import { connect } from "../connect.ts";
 import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
@@ -75,7 +75,7 @@ const answerBy = async (
   const text = file === undefined ? words : await textOf(file, "--file");
   if (text === undefined && choice === undefined) return null;
   // The service says that it waits for nothing.
-  if (!job.waiting) return { text: text ?? "" };
+  if (!asksPerson(job.waiting)) return { text: text ?? "" };
   const [asked] = job.waiting.questions;
   if (asked === undefined) throw usageError(askedText(job));
   if (choice === undefined)
@@ -99,10 +99,13 @@ const textOf = async (path: string, flag: string): Promise<string> => {
 
 const askedHere = async (job: Job, { json }: AnswerFlags): Promise<Said | null> => {
   const { id, status, waiting } = job;
-  if (!waiting)
-    throw new CliError(`Job ${id} waits for no answer, it is ${status}: svc job ${id.slice(0, 8)} shows it`, {
-      code: "not_waiting",
-    });
+  if (!asksPerson(waiting))
+    throw new CliError(
+      `Job ${id} waits for no answer, it is ${waiting ? waitingLine(job) : status}: svc job ${id.slice(0, 8)} shows it`,
+      {
+        code: "not_waiting",
+      },
+    );
   if (!process.stdin.isTTY || !process.stdout.isTTY || json === true) throw usageError(askedText(job));
   return await askPerson(waiting);
 };

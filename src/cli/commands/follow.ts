@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import type { JobEvent } from "../../contract/event.ts";
 import type { Job } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
@@ -10,6 +11,7 @@ import { plainView } from "../live/view.ts";
 import { layoutOf, note, print } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { paintStatus, stateOf } from "../../view/paint.ts";
+import { limitNote } from "../../view/waiting.ts";
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 
@@ -40,7 +42,11 @@ export const wait = async (words: string[], { json = false }: { json?: boolean }
     for (const word of words) jobs.push(await findJob(client, word, signal));
     const asking = Promise.withResolvers<ExitCode[]>();
     const exits = jobs.map(async ({ id: jobId }) => {
-      const last = await followAnswering({ client, jobId, signal, onEvent: () => undefined, onNote: note });
+      const onEvent = (event: JobEvent): void => {
+        const said = limitNote(event);
+        if (said !== null) note(`${jobId.slice(0, 8)} ${said}`);
+      };
+      const last = await followAnswering({ client, jobId, signal, onEvent, onNote: note });
       print(json ? JSON.stringify(last) : endLine(last));
       const exit = exitOf(last);
       if (exit === exitCode.waiting) asking.resolve([exit]);

@@ -2,7 +2,7 @@ import { ClientError } from "../../client/client-error.ts";
 import type { Client } from "../../client/client.ts";
 import type { JobEvent } from "../../contract/event.ts";
 import { delay } from "../../client/delay.ts";
-import { isFinal, type Job } from "../../contract/job.ts";
+import { asksPerson, isFinal, type Job } from "../../contract/job.ts";
 import { answerHere } from "../answering.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
@@ -97,7 +97,7 @@ const untilUnanswered = async (follow: Follow, answer: Answering): Promise<Job> 
       (found) => found.job,
       () => null,
     );
-    if (job?.waiting) {
+    if (job !== null && asksPerson(job.waiting)) {
       // A question is understood by what the agent said before.
       for await (const event of client.eventsSoFar(jobId, { signal })) onEvent(event);
       if (!(await answer(job, signal))) return job;

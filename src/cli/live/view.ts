@@ -1,6 +1,7 @@
 import type { JobEvent } from "../../contract/event.ts";
 import { painter } from "../print.ts";
 import { createNarration, type Row } from "../../view/narration.ts";
+import { limitNote } from "../../view/waiting.ts";
 import { createBlocks, plainLine } from "../../view/rows.ts";
 
 /** Shows a job while it runs. */
@@ -47,7 +48,10 @@ const unpaused = { pause: () => undefined, resume: () => undefined };
 /** For `--json`: only the notes. */
 export const quietView = (stream: NodeJS.WriteStream): View => ({
   ...unpaused,
-  event: () => undefined,
+  event: (event) => {
+    const said = limitNote(event);
+    if (said !== null) stream.write(`The job ${said}\n`);
+  },
   note: (text) => stream.write(`${text}\n`),
   close: () => undefined,
 });

@@ -4,6 +4,7 @@ import {
   hosts,
   instanceName,
   integer,
+  listOfSeconds,
   oneOf,
   paths,
   profileName,
@@ -67,6 +68,24 @@ export const agentVariables = {
   }),
   questionTtl: variable("SERVICE_QUESTION_TTL", integer(1, 2_592_000), "86400", {
     meaning: "Seconds until a job fails whose agent's question nobody has answered",
+  }),
+  limitJitter: variable("SERVICE_LIMIT_JITTER", integer(1, 86_400), "60", {
+    meaning: "Most seconds after the reset of a usage limit until a job that waits for it goes on",
+  }),
+  limitPauses: variable("SERVICE_LIMIT_PAUSES", listOfSeconds, "900,1800,3600", {
+    meaning: "Seconds that a job waits for a usage limit without a reset time: the first time, the next, …",
+  }),
+  limitWaits: variable("SERVICE_LIMIT_WAITS", integer(0, 1000), "5", {
+    meaning: "How often a job waits for a usage limit; at the next one it fails",
+  }),
+  limitTtl: variable("SERVICE_LIMIT_TTL", integer(1, 31_536_000), "86400", {
+    meaning: "Seconds after its first usage limit beyond which a job waits for none",
+  }),
+  overloadRetries: variable("SERVICE_OVERLOAD_RETRIES", integer(0, 1000), "3", {
+    meaning: "How often an agent goes on whose model was overloaded or could not be reached",
+  }),
+  overloadPauses: variable("SERVICE_OVERLOAD_PAUSES", listOfSeconds, "5,20,60", {
+    meaning: "Seconds before it goes on: the first time, the next, …",
   }),
   agentCliResultGrace: variable("SERVICE_AGENT_CLI_RESULT_GRACE", seconds, "30", {
     meaning: "Seconds the agent has to exit after its result",

@@ -24,7 +24,7 @@ export default function FleetPage() {
 
 const Instances = () => (
   <Section title="Queue and instances" query={useRead("list_instances", {}, { refetchInterval: 5000 })}>
-    {({ queue, lost, recovered, instances, answered_by }) => (
+    {({ queue, lost, recovered, limits, instances, answered_by }) => (
       <>
         <p>
           <span className="number">{queue.waiting.toLocaleString("en")}</span> waiting
@@ -33,6 +33,10 @@ const Instances = () => (
           · <span className="number">{queue.running.toLocaleString("en")}</span> running
           {(lost > 0 || recovered > 0) &&
             ` · since instances were lost: ${lost} failed, ${recovered} queued again`}
+          {limits.map(
+            ({ credential, until, jobs }) =>
+              ` · usage limit of ${oneLine(credential)}: ${counted(jobs, "job")} parked until ${oneLine(until)} or later`,
+          )}
         </p>
         <Ledger
           label="Queue and instances"

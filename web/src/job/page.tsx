@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 import { Redirect, useParams } from "wouter";
-import { isFinal, type Job } from "../../../src/contract/job.ts";
+import { asksPerson, isFinal, type Job } from "../../../src/contract/job.ts";
 import { clock } from "../../../src/view/quantities.ts";
 import { ConversationPane } from "../conversation/pane.tsx";
 import { useRead } from "../parts/read.ts";
@@ -45,7 +45,7 @@ const OneJob = ({ job }: { job: Job }) => {
     <div className="column">
       <JobHeader job={job} follower={follower} />
       <Banner job={job} />
-      {job.waiting && <Asked key={job.waiting.id} id={job.id} waiting={job.waiting} />}
+      {asksPerson(job.waiting) && <Asked key={job.waiting.id} id={job.id} waiting={job.waiting} />}
       <div role="tablist" className="tabs row" aria-label="The job's parts">
         {panes.map((pane, index) => (
           <Button

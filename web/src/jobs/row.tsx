@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
 import { stateOf } from "../../../src/view/paint.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
+import { waitingLine } from "../../../src/view/waiting.ts";
 import { Ago, Change, Duration, isWeb, Money, Repository, State } from "../parts/values.tsx";
 
 type Props = { job: Job; index: number; isSelected: boolean };
@@ -43,7 +44,9 @@ export const Row = memo((props: Props) => (
 
 const firstLine = (task: string): string => oneLine(/\S[^\n]{0,299}/.exec(task)?.[0] ?? "");
 
-const TaskLink = ({ job: { id, task, outcome, summary, waiting }, isSelected }: Props) => {
+const TaskLink = ({ job, isSelected }: Props) => {
+  const { id, task, outcome, summary } = job;
+  const waits = waitingLine(job);
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isSelected) link.current?.focus({ preventScroll: true });
@@ -51,7 +54,7 @@ const TaskLink = ({ job: { id, task, outcome, summary, waiting }, isSelected }: 
   return (
     <Link ref={link} className="whole" href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
       {firstLine(task)}
-      {waiting && <span> → {firstLine(waiting.questions[0]?.question ?? "its plan")}</span>}
+      {waits !== null && <span> → {firstLine(waits)}</span>}
       {outcome !== null && (
         <span className="faint">
           {" "}

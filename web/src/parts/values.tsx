@@ -12,6 +12,7 @@ const shapes: Record<JobState, { isFull?: true; path?: string; dashes?: string; 
   queued: {},
   running: { path: "M8 2.5a5.5 5.5 0 0 1 5.5 5.5", opacity: 0.35 },
   waiting: { isFull: true, path: "M8 4.2v4.6M8 10.3v1.7" },
+  limited: { path: "M6.2 5.5v5M9.8 5.5v5" },
   succeeded: { isFull: true, path: "M4.7 8.3l2.3 2.2 4.3-4.7" },
   failed: { isFull: true, path: "M5.4 5.4l5.2 5.2m0-5.2l-5.2 5.2" },
   cancelled: { path: "M4.2 11.8l7.6-7.6" },
