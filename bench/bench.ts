@@ -13,6 +13,7 @@ import { mcpCalls } from "./mcp-calls.ts";
 import { memory } from "./memory.ts";
 import { otlp } from "./otlp.ts";
 import { page } from "./page.ts";
+import { parked } from "./parked.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { sandbox } from "./sandbox.ts";
 import { scale } from "./scale.ts";
@@ -29,6 +30,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   sandbox,
   submissions,
   many: manyJobs,
+  parked,
   events: eventLatency,
   memory,
   worktrees: parallelWorktrees,
