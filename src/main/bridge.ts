@@ -162,7 +162,7 @@ const openDoors = async ({ settings, log, answer, program, closing }: DoorsOptio
   const app = serveRoutes(
     [
       health,
-      ...mcpRoutes({ newServer, operations: transcriptOperations, log, closing }),
+      ...mcpRoutes({ newServer: async () => newServer, operations: transcriptOperations, log, closing }),
       ...(oauth?.routes ?? []),
     ],
     {

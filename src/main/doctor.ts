@@ -5,7 +5,6 @@ import { modelCredential, modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Settings } from "../config/variables.ts";
 import type { Check } from "../contract/instance.ts";
-import { connectKv } from "../kv/connect.ts";
 import { runCommand } from "../lib/command.ts";
 import { locksWork } from "../lib/file-lock.ts";
 import { git, pickEnvironment } from "../lib/git.ts";
@@ -143,6 +142,7 @@ const room = async ({ settings }: Diagnosis): Promise<string> => {
 const store = async ({ settings, signal, offline }: Diagnosis): Promise<string> => {
   const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
+    const { connectKv } = await import("../kv/connect.ts");
     const kv = await connectKv({
       url,
       optionsFile,

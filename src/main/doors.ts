@@ -7,7 +7,6 @@ import { listen, listenOnSocket } from "../http/server.ts";
 import { transcriptsRoute } from "../http/transcripts-route.ts";
 import { answerBy, type Answer } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
-import { createServerFactory } from "../mcp/server.ts";
 import { completionEventsRoute } from "../openai/completion-events-route.ts";
 import { openaiRoutes } from "../openai/routes.ts";
 import type { AgentMode } from "./agent-mode.ts";
@@ -61,7 +60,11 @@ export const openDoors = async (deps: Dependencies): Promise<Doors> => {
       },
     };
   }
-  const newServer = createServerFactory({ program: mcpProgram({ agent: settings.agentMode }), answer });
+  const newServer = async () =>
+    (await import("../mcp/server.ts")).createServerFactory({
+      program: mcpProgram({ agent: settings.agentMode }),
+      answer,
+    });
   const chatRoutes = [
     ...openaiRoutes({ chat: agentMode?.chat ?? null, settings, log }),
     ...(agentMode === null

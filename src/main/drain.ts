@@ -1,7 +1,6 @@
 import type { Settings } from "../config/variables.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Worker } from "../jobs/worker.ts";
-import { connectKv } from "../kv/connect.ts";
 import type { Log } from "../lib/log.ts";
 import { poll } from "../lib/wait.ts";
 import { inKv, requireFormat } from "../store/format.ts";
@@ -26,6 +25,8 @@ export const drainInstance = async (
 ): Promise<Drained> => {
   const { timeout, signal } = request;
   const patience = Math.min(timeout * 1000, longestConnect);
+  // Loaded on demand, as in `stores.ts`.
+  const { connectKv } = await import("../kv/connect.ts");
   const kv = await connectKv({ url, optionsFile, prefix, log: silent, signal, patience });
   try {
     await requireFormat(inKv(kv), { mark: false });

@@ -3,8 +3,6 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { BridgeSettings } from "../config/bridge-variables.ts";
 import type { Collected } from "../contract/transcript.ts";
-import { connectKv } from "../kv/connect.ts";
-import { createRedisNotifier } from "../kv/redis-notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
 import type { Locks } from "../store/locks.ts";
@@ -56,6 +54,10 @@ const compactEveryMs = 6 * 3_600_000;
 const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log): Promise<Transcripts> => {
   const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, pollInterval } = settings;
   const machine = settings.machine ?? machineId(settings.directory);
+  const [{ connectKv }, { createRedisNotifier }] = await Promise.all([
+    import("../kv/connect.ts"),
+    import("../kv/redis-notifier.ts"),
+  ]);
   const kv = await connectKv({ url, optionsFile, prefix, log });
   const notifier = createRedisNotifier({ kv, log });
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName: hostname(), epoch: randomUUID() } });

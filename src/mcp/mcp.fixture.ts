@@ -79,7 +79,7 @@ export const startDoors = async ({
     ...(host !== undefined && { host }),
     closing: closing.signal,
     newRequestId: randomUUID,
-    routes: mcpRoutes({ newServer, log, closing: closing.signal, ...rest }),
+    routes: mcpRoutes({ newServer: async () => newServer, log, closing: closing.signal, ...rest }),
   });
   const server = await listen(test.app, { host: "127.0.0.1", port });
   afterFile(() => server.close(0));

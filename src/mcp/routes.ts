@@ -4,10 +4,8 @@ import type { Route } from "../http/route.ts";
 import type { Log } from "../lib/log.ts";
 import { rpcFailure } from "./rpc-failure.ts";
 import type { NewServer } from "./server.ts";
-import { sseRoutes } from "./sse.ts";
-import { streamableRoutes } from "./streamable-http.ts";
 
-export type McpRoutesOptions = {
+export type McpOptions = {
   newServer: NewServer;
   /** Where callers have scopes: calls beyond them are refused with 403. Absent: they fail as tool results. */
   operations?: Definitions;
@@ -22,10 +20,35 @@ export type McpRoutesOptions = {
   maxSessions?: number;
 };
 
-/** MCP over HTTP, for `createApp`. */
-export const mcpRoutes = (options: McpRoutesOptions): Route[] =>
-  [...streamableRoutes(options), ...sseRoutes(options)].map((route) => ({
+export type McpRoutesOptions = Omit<McpOptions, "newServer"> & { newServer: () => Promise<NewServer> };
+
+/** MCP over HTTP, for `createApp`. The SDK takes a tenth of a start: the first request loads it. */
+export const mcpRoutes = (options: McpRoutesOptions): Route[] => {
+  let loading: ReturnType<typeof loadHandlers> | undefined;
+  const by =
+    (name: "streamable" | "open" | "receive"): Route["handle"] =>
+    async (call) =>
+      (await (loading ??= loadHandlers(options)))[name](call);
+  const routes: Pick<Route, "method" | "path" | "handle" | "refusing">[] = [
+    { method: "get", path: "/mcp", handle: by("streamable"), refusing: true },
+    { method: "post", path: "/mcp", handle: by("streamable") },
+    { method: "delete", path: "/mcp", handle: by("streamable"), refusing: true },
+    { method: "get", path: "/sse", handle: by("open") },
+    { method: "post", path: "/messages", handle: by("receive") },
+  ];
+  return routes.map((route) => ({
     ...route,
     crossOrigin: true,
     failures: { under: route.path, reply: rpcFailure },
   }));
+};
+
+const loadHandlers = async (asked: McpRoutesOptions) => {
+  const [{ streamableHandler }, { sseHandlers }, newServer] = await Promise.all([
+    import("./streamable-http.ts"),
+    import("./sse.ts"),
+    asked.newServer(),
+  ]);
+  const options = { ...asked, newServer };
+  return { streamable: streamableHandler(options), ...sseHandlers(options) };
+};

@@ -8,10 +8,11 @@ import {
 import { ServiceError } from "../contract/errors.ts";
 import { readJson } from "../http/body.ts";
 import { streamed } from "../http/event-stream.ts";
-import type { Call, Reply, Route } from "../http/route.ts";
+import type { Call, Reply } from "../http/route.ts";
 import { encodeEvent, ping } from "../lib/sse.ts";
-import type { McpRoutesOptions } from "./routes.ts";
-import { maxBatch, notMessages, paramsFault, shuttingDown } from "./rpc-failure.ts";
+import type { McpOptions } from "./routes.ts";
+import { paramsFault } from "./params-fault.ts";
+import { maxBatch, notMessages, shuttingDown } from "./rpc-failure.ts";
 import { checkScopes } from "./server.ts";
 
 /**
@@ -19,7 +20,7 @@ import { checkScopes } from "./server.ts";
  * an MCP server of its own. The client posts requests; the answers come over the stream. The session ends with its
  * connection.
  */
-export const sseRoutes = (options: McpRoutesOptions): Route[] => {
+export const sseHandlers = (options: McpOptions) => {
   const { newServer, operations = {}, log, closing, pingEveryMs = 15_000, maxSessions = 1000 } = options;
   const sessions = new Map<string, Session>();
   closing.addEventListener("abort", () => sessions.forEach(({ end }) => end("closing")), { once: true });
@@ -61,10 +62,7 @@ export const sseRoutes = (options: McpRoutesOptions): Route[] => {
     return { status: 202, headers: { "content-type": "text/plain" }, body: "Accepted" };
   };
 
-  return [
-    { method: "get", path: "/sse", handle: open },
-    { method: "post", path: "/messages", handle: receive },
-  ];
+  return { open, receive };
 };
 
 const noCache = { "cache-control": "no-cache, no-transform" };

@@ -3,7 +3,7 @@ import { isJSONRPCNotification, isJSONRPCRequest, type RequestId } from "@modelc
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 import type { Log } from "../lib/log.ts";
 import type { Answer } from "./answer.ts";
-import { paramsFault } from "./rpc-failure.ts";
+import { paramsFault } from "./params-fault.ts";
 import { createServerFactory, type McpProgram } from "./server.ts";
 
 type Dependencies = {

@@ -10,20 +10,21 @@ import {
   type McpServerFactory,
 } from "@modelcontextprotocol/server";
 import { readJson } from "../http/body.ts";
-import { json, type Call, type Reply, type Route } from "../http/route.ts";
-import type { McpRoutesOptions } from "./routes.ts";
-import { invalidRequest, maxBatch, notMessages, paramsFault, rpcError, shuttingDown } from "./rpc-failure.ts";
+import { json, type Call, type Route } from "../http/route.ts";
+import { paramsFault } from "./params-fault.ts";
+import type { McpOptions } from "./routes.ts";
+import { invalidRequest, maxBatch, notMessages, rpcError, shuttingDown } from "./rpc-failure.ts";
 import { checkScopes, type Caller, type NewServer } from "./server.ts";
 
 /** `/mcp`: Streamable HTTP in both protocol eras, without sessions. Each request has an MCP server of its own. */
-export const streamableRoutes = ({
+export const streamableHandler = ({
   newServer,
   operations = {},
   log,
   closing,
   pingEveryMs = 15_000,
   bus,
-}: McpRoutesOptions): Route[] => {
+}: McpOptions): Route["handle"] => {
   const factory: McpServerFactory = ({ authInfo }) => newServer(authInfo?.extra?.["caller"] as Caller);
   const newHandler = () =>
     createMcpHandler(factory, {
@@ -37,7 +38,7 @@ export const streamableRoutes = ({
   const subscriptions = newHandler();
   closing.addEventListener("abort", () => void subscriptions.close(), { once: true });
 
-  const handle = async (call: Call): Promise<Reply | Response> => {
+  return async (call) => {
     const { request } = call;
     const authInfo = authInfoOf(call);
     if (request.method !== "POST")
@@ -55,12 +56,6 @@ export const streamableRoutes = ({
     if (closing.aborted) throw shuttingDown();
     return subscriptions.fetch(request, { authInfo, parsedBody });
   };
-  return (["get", "post", "delete"] as const).map((method) => ({
-    method,
-    path: "/mcp",
-    handle,
-    refusing: method !== "post",
-  }));
 };
 
 const withAllow = (allow: string, response: Response): Response => {

@@ -55,7 +55,7 @@ export const startOAuth = async ({
     answer: async (name) => ({ body: { name }, code: null }),
   });
   const mcp = mcpRoutes({
-    newServer,
+    newServer: async () => newServer,
     operations: transcriptOperations,
     log,
     closing: new AbortController().signal,

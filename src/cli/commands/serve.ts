@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
 import { serviceTitle } from "../../lib/process/marker.ts";
-import { keepMemorySteady } from "../../lib/steady-memory.ts";
 import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
@@ -19,7 +18,6 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
       ...(port !== undefined && { SERVICE_PORT: String(port) }),
     },
   });
-  keepMemorySteady();
   process.title = serviceTitle;
   using stop = catchInterruption({ hangup: true, patient: true });
   const service = await start({ ...loaded, env: process.env }, stop.signal).catch((error: unknown) => {

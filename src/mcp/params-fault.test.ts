@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { paramsFault } from "./rpc-failure.ts";
+import { paramsFault } from "./params-fault.ts";
 import { rpc, startDoors } from "./mcp.fixture.ts";
 
 const clientInfo = { name: "x", version: "1" };
