@@ -8,6 +8,7 @@ import { afterFile } from "../cleanup.ts";
 import { hostVariables, startHost } from "../e2e/hosted.ts";
 import { startFakeModel } from "../fake-model/fake-model.ts";
 import { shellBlocks, type Block } from "./blocks.ts";
+import { placePrograms } from "./registry.ts";
 import { startSession } from "./session.ts";
 
 /** Every shell block of README and of the tutorial as written, in one shell, with the package as `npm pack` makes it. */
@@ -56,7 +57,10 @@ const place = join(local, "lib", "node_modules", "svc-agent");
 const type = (text: string, seen: string | null = null) =>
   session.run({ line: 0, title: "", script: text, seen });
 
-test("README installs svc", () => session.run(install));
+test("README installs svc", async () => {
+  await session.run(install);
+  await placePrograms(join(local, "lib", "node_modules"));
+});
 
 test("packing leaves the repository as it was, with one tarball beside it", async () => {
   const read = (directory: string) => readFile(join(directory, "package.json"), "utf8");
