@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterFile } from "../../test/cleanup.ts";
+import { compileCache } from "../../test/compile-cache.ts";
 import { fakeAgent, svcProgram } from "../../test/service.ts";
 import { until } from "../../test/until.ts";
 
@@ -12,6 +13,7 @@ export const environment = (home: string, env: Record<string, string> = {}): Rec
   SERVICE_AGENT_CLI_BINARY: fakeAgent,
   SERVICE_ALLOW_NO_MODEL_CREDENTIAL: "true",
   SERVICE_AGENT_CLI_KILL_GRACE: "1",
+  NODE_COMPILE_CACHE: compileCache,
   ...env,
 });
 

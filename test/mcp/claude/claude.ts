@@ -2,6 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runProgram } from "../../fake-git-host/run-program.ts";
 import { bridgeProgram } from "../../bridge/run-bridge.ts";
+import { compileCache } from "../../compile-cache.ts";
 import { fakeAgent, svcProgram } from "../../service.ts";
 import { temporaryDirectory } from "../../temporary.ts";
 
@@ -10,7 +11,7 @@ export const newUser = async (env: Record<string, string> = {}) => {
   const home = await temporaryDirectory();
   const programs = join(home, "bin");
   await mkdir(programs);
-  const variables = `SERVICE_AGENT_CLI_BINARY='${fakeAgent}' SERVICE_ALLOW_NO_MODEL_CREDENTIAL=true SERVICE_OTEL_ENABLED=false`;
+  const variables = `SERVICE_AGENT_CLI_BINARY='${fakeAgent}' SERVICE_ALLOW_NO_MODEL_CREDENTIAL=true SERVICE_OTEL_ENABLED=false NODE_COMPILE_CACHE='${compileCache}'`;
   for (const [name, program] of Object.entries({
     svc: svcProgram,
     bridge: [process.execPath, bridgeProgram],
