@@ -4,7 +4,7 @@ import { completionOperations } from "./completion.ts";
 import { diffOperations } from "./diff.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobListOperations } from "./job-list.ts";
-import { jobOperations } from "./job.ts";
+import { jobOperations } from "./job-operations.ts";
 import { messageOperations } from "./message.ts";
 import { toolNamesOf } from "./operation.ts";
 import { profileOperations } from "./profile.ts";

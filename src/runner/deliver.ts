@@ -10,7 +10,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { fenced } from "./checks.ts";
 
-type Work = {
+export type Work = {
   record: JobRecord;
   /** What the agent says it did. */
   summary: string | null;
@@ -60,11 +60,11 @@ export const commitWork = async (work: Work): Promise<Committed> => {
   return { tip, isAhead: ahead > 0, diffStat, paths };
 };
 
-type Delivery = Work & {
+export type Delivery = Work & {
   work: Committed;
   profile: ResolvedProfile;
   agent: Pick<TurnOutcome, "report" | "text">;
-  checks: readonly Check[];
+  checks: Check[];
   ended: Pick<JobRecord, "outcome" | "summary">;
 };
 

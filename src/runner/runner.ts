@@ -1,21 +1,25 @@
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
-import type { Execute, Outcome, Run, SettleLost } from "../jobs/run.ts";
+import type { Execute, Outcome, Run } from "../jobs/run.ts";
 import { needsInput } from "../jobs/answer.ts";
-import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
 import type { Check } from "../contract/check.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
-import { jobMarker } from "../lib/process/marker.ts";
-import { killOrphans } from "../lib/process/orphans.ts";
-import { leftWarnings } from "../lib/process/sweep.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { Profiles } from "../profiles/profile.ts";
-import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
-import { outlivesInstance, type JobRecord, type StoredMessage } from "../store/job-record.ts";
+import { borrowedBy, type Repos } from "../repos/repos.ts";
+import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import type { TaskFile } from "../contract/run-options.ts";
-import { type Committed, commitWork, deliver, deliverRed, reportDiscarded } from "./deliver.ts";
+import {
+  type Committed,
+  commitWork,
+  deliver,
+  deliverRed,
+  type Delivery,
+  reportDiscarded,
+  type Work,
+} from "./deliver.ts";
 import { afterChecks, checksOf, namedByChecks, redText, type RunChecks } from "./checks.ts";
 import { agentFacts, runUntilOver, type Again } from "./again.ts";
 import type { Try } from "./limit.ts";
@@ -24,12 +28,12 @@ import {
   failedRun,
   failureOf,
   interrupted,
-  message,
   type Progress,
   refusedPlan,
   unansweredRun,
 } from "./ends.ts";
 import { type Place, prepare } from "./place.ts";
+import { createSaving, type Saving } from "./saving.ts";
 import { judge, summaryOf } from "./outcome.ts";
 import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
 import { unheard } from "./messages.ts";
@@ -45,20 +49,16 @@ type Dependencies = {
   /** For texts that leave the service with a pull request. */
   redact: Redact;
   log: Log;
-  /** Marks the processes that this instance starts. */
-  instance: string;
-  /** Seconds between SIGTERM and SIGKILL for orphans of a lost run; short, since nothing reads their answer. */
-  orphanGrace: number;
-  /** Longest time to save the work of an interrupted job, seconds. */
-  salvageTimeout: number;
   /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
   sandboxWarning: string | null;
   settings: { questionTtl: number };
-} & Again;
+} & Again &
+  Saving;
 
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
 export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
+  const { discard, saveWork, settleLost } = createSaving(deps);
 
   const execute: Execute = async (record, run) => {
     const progress: Progress = {
@@ -197,7 +197,7 @@ export const createRunner = (deps: Dependencies) => {
 
   /** Commits, judges and delivers the work of an agent that finished well. */
   const conclude = async (record: JobRecord, given: Given): Promise<{ outcome: Outcome } | Next> => {
-    const { run, profile, place, definitions, progress } = given;
+    const { run, profile, place } = given;
     const { worktree, firstHead } = place;
     const agent = { report: record.checking?.report ?? null, text: record.output ?? "" };
     const summary = summaryOf(agent);
@@ -210,32 +210,31 @@ export const createRunner = (deps: Dependencies) => {
     // What was said in the meantime is heard before anything is delivered.
     const [begins] = await unheard(run);
     if (begins !== undefined) return { job: { ...record, checks, checking: null }, said: null, begins };
-    const { outcome, question } = judge({
-      ...agent,
-      changed,
-      isRed: after === "fail",
-      readOnly: profile.readOnly,
-    });
-    const ended = { outcome, summary, checks };
-    if (outcome === "question")
-      return {
-        outcome: await endWith(record, run, progress, {
-          kind: "failed",
-          patch: { ...ended, ...needsInput(record.id, `The agent ended with a question: ${question}`) },
-        }),
-      };
+    return { outcome: await end(record, { about, work, agent, checks, isRed: after === "fail" }, given) };
+  };
+
+  /** What becomes of a job of whose work no more is to come. */
+  const end = async (
+    record: JobRecord,
+    { about, work, agent, checks, isRed }: Concluded,
+    { run, profile, place, definitions, progress }: Given,
+  ): Promise<Outcome> => {
+    const changed = work !== null && work.tip !== place.firstHead;
+    const { outcome, question } = judge({ ...agent, changed, isRed, readOnly: profile.readOnly });
+    const ended = { outcome, summary: about.summary, checks };
+    if (outcome === "question") {
+      const why = needsInput(record.id, `The agent ended with a question: ${question}`);
+      return await endWith(record, run, progress, { kind: "failed", patch: { ...ended, ...why } });
+    }
     if (question !== null) run.warn(`The agent asks: ${question}`);
     const named = changed ? namedByChecks(definitions, work.paths) : null;
     if (named !== null) run.warn(named);
-    if (work === null)
-      return { outcome: { kind: "succeeded", patch: { ...progress.facts, ...ended, branch: null } } };
+    const facts = { ...progress.facts, ...ended };
+    if (work === null) return { kind: "succeeded", patch: { ...facts, branch: null } };
     const delivery = { ...about, work, profile, agent, ended, checks };
-    if (after === "deliver")
-      return {
-        outcome: { kind: "succeeded", patch: { ...progress.facts, ...ended, ...(await deliver(delivery)) } },
-      };
+    if (!isRed) return { kind: "succeeded", patch: { ...facts, ...(await deliver(delivery)) } };
     const patch = { ...ended, ...(await deliverRed(delivery)), ...endedRed(record, checks) };
-    return { outcome: await endWith(record, run, progress, { kind: "failed", patch }) };
+    return await endWith(record, run, progress, { kind: "failed", patch });
   };
 
   const runChecks = async (record: JobRecord, { tip, paths }: Committed, given: Given): Promise<Check[]> => {
@@ -301,71 +300,6 @@ export const createRunner = (deps: Dependencies) => {
     return { ...outcome, patch: { ...progress.facts, ...outcome.patch, ...saved } };
   };
 
-  /** Discards all of it. */
-  const discard = async (
-    record: JobRecord,
-    { isThrowaway }: Pick<Progress, "isThrowaway">,
-  ): Promise<void> => {
-    if (!isThrowaway) return;
-    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
-    await repos.removeWorktree({ worktreeId: record.id }, signal).catch((err: unknown) => {
-      log.warn({ err, job: record.id }, "the throwaway worktree of a read-only job could not be removed");
-    });
-  };
-
-  const saveWork = async (
-    record: JobRecord,
-    { worktree, isThrowaway }: Pick<Progress, "worktree" | "isThrowaway">,
-    warn: (message: string) => void,
-  ): Promise<JobPatch> => {
-    if (worktree === null) return {};
-    if (isThrowaway) {
-      await discard(record, { isThrowaway });
-      return {};
-    }
-    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
-    try {
-      const { ref, kept } = await repos.salvage(worktree, record.id, signal);
-      if (kept.length > 0)
-        warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
-      return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
-    } catch (error) {
-      const said = "the job's unfinished work could not be saved; its worktree is kept";
-      log.error({ err: error, job: record.id }, said);
-      const why = message(error).replace(/\nWhat to do: .*/, "");
-      warn(`The unfinished work could not be saved (${why}); it is still in ${worktree.path}, which is kept`);
-      return {};
-    }
-  };
-
-  const checkedOut = async (worktree: Worktree, tip: string): Promise<void> => {
-    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
-    const from = worktree.baseSha ?? undefined;
-    await repos.checkOutCommit(worktree, { commit: tip, tip, from }, signal).catch((err: unknown) => {
-      log.warn({ err }, "the worktree of a job that was being checked does not have its files again");
-    });
-  };
-
-  const settleLost: SettleLost = async (record) => {
-    const worktreeId = record.worktree_id ?? record.id;
-    const worktree = await repos.findWorktree(worktreeId);
-    const left = await killOrphans(record.process, jobMarker(record.id, deps.instance), {
-      graceSeconds: deps.orphanGrace,
-    });
-    // It ended well: retention handles its worktree like that of any other such job.
-    if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
-    const again = mayRunAgain(record);
-    if (record.status === "running" && (again || outlivesInstance(record)))
-      return { requeue: true, patch: {} };
-    const warnings = [...record.warnings, ...leftWarnings(left)];
-    // A check of the commit that the work began with may have been under way.
-    if (record.checking !== null && record.commit_sha !== null && worktree !== null)
-      await checkedOut(worktree, record.commit_sha);
-    const isThrowaway = record.read_only === true;
-    const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
-    return { requeue: false, patch: { ...saved, warnings } };
-  };
-
   return {
     execute,
     settleLost,
@@ -380,6 +314,14 @@ type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
 
 /** What all steps of a run are given. */
 type Given = { run: Run; profile: Pinned; place: Place; definitions: CheckDefinition[]; progress: Progress };
+
+/** What an agent has left and said, and how its checks went. */
+type Concluded = Pick<Delivery, "agent" | "checks"> & {
+  about: Work;
+  /** Null: it may only read. */
+  work: Committed | null;
+  isRed: boolean;
+};
 
 /** The job, and what its agent is told next: its task if both are null. */
 type Next = { job: JobRecord; said: string | null; begins: StoredMessage | null };

@@ -1,0 +1,93 @@
+import type { SettleLost } from "../jobs/run.ts";
+import { mayRunAgain, wasPushed } from "../jobs/settle.ts";
+import type { Log } from "../lib/log.ts";
+import { jobMarker } from "../lib/process/marker.ts";
+import { killOrphans } from "../lib/process/orphans.ts";
+import { leftWarnings } from "../lib/process/sweep.ts";
+import type { Repos, Worktree } from "../repos/repos.ts";
+import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
+import type { JobPatch } from "../store/job-store.ts";
+import { message, type Progress } from "./ends.ts";
+
+export type Saving = {
+  repos: Repos;
+  log: Log;
+  /** Marks the processes that this instance starts. */
+  instance: string;
+  /** Seconds between SIGTERM and SIGKILL for orphans of a lost run; short, since nothing reads their answer. */
+  orphanGrace: number;
+  /** Longest time to save the work of an interrupted job, seconds. */
+  salvageTimeout: number;
+};
+
+/** What becomes of the files of a job that is not delivered. */
+export const createSaving = (deps: Saving) => {
+  const { repos, log } = deps;
+
+  /** Removes the throwaway worktree of a read-only job. */
+  const discard = async (
+    record: JobRecord,
+    { isThrowaway }: Pick<Progress, "isThrowaway">,
+  ): Promise<void> => {
+    if (!isThrowaway) return;
+    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+    await repos.removeWorktree({ worktreeId: record.id }, signal).catch((err: unknown) => {
+      log.warn({ err, job: record.id }, "the throwaway worktree of a read-only job could not be removed");
+    });
+  };
+
+  const saveWork = async (
+    record: JobRecord,
+    { worktree, isThrowaway }: Pick<Progress, "worktree" | "isThrowaway">,
+    warn: (message: string) => void,
+  ): Promise<JobPatch> => {
+    if (worktree === null) return {};
+    if (isThrowaway) {
+      await discard(record, { isThrowaway });
+      return {};
+    }
+    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+    try {
+      const { ref, kept } = await repos.salvage(worktree, record.id, signal);
+      if (kept.length > 0)
+        warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
+      return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
+    } catch (error) {
+      const said = "the job's unfinished work could not be saved; its worktree is kept";
+      log.error({ err: error, job: record.id }, said);
+      const why = message(error).replace(/\nWhat to do: .*/, "");
+      warn(`The unfinished work could not be saved (${why}); it is still in ${worktree.path}, which is kept`);
+      return {};
+    }
+  };
+
+  const checkedOut = async (worktree: Worktree, tip: string): Promise<void> => {
+    const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
+    const from = worktree.baseSha ?? undefined;
+    await repos.checkOutCommit(worktree, { commit: tip, tip, from }, signal).catch((err: unknown) => {
+      log.warn({ err }, "the worktree of a job that was being checked does not have its files again");
+    });
+  };
+
+  const settleLost: SettleLost = async (record) => {
+    const worktreeId = record.worktree_id ?? record.id;
+    const worktree = await repos.findWorktree(worktreeId);
+    const left = await killOrphans(record.process, jobMarker(record.id, deps.instance), {
+      graceSeconds: deps.orphanGrace,
+    });
+    // It ended well: retention handles its worktree like that of any other such job.
+    if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
+    const again = mayRunAgain(record);
+    if (record.status === "running" && (again || outlivesInstance(record)))
+      return { requeue: true, patch: {} };
+    const warnings = [...record.warnings, ...leftWarnings(left)];
+    // A check of the commit that the work began with may have been under way.
+    if (record.checking !== null && record.commit_sha !== null && worktree !== null)
+      await checkedOut(worktree, record.commit_sha);
+    const isThrowaway = record.read_only === true;
+    const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
+    return { requeue: false, patch: { ...saved, warnings } };
+  };
+
+  return { discard, saveWork, settleLost };
+};
