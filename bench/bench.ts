@@ -1,5 +1,6 @@
 import { cpus } from "node:os";
 import { abandonedClients } from "./abandoned-clients.ts";
+import { asking } from "./asking.ts";
 import { chatDeltas } from "./chat-deltas.ts";
 import { chatFirstWord } from "./chat-first-word.ts";
 import { chatPeer } from "./chat-peer.ts";
@@ -31,6 +32,7 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   submissions,
   many: manyJobs,
   parked,
+  asking,
   events: eventLatency,
   memory,
   worktrees: parallelWorktrees,

@@ -98,12 +98,13 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     const running = mutex.runExclusive(key, async () => {
       begun.resolve();
       run.signal.throwIfAborted();
-      const known = await baseChecks.get(key);
+      // A store that is unreachable knows nothing.
+      const known = await baseChecks.get(key).catch(() => null);
       if (known !== null) return known;
       try {
         await repos.checkOutCommit(worktree, { commit, tip }, run.signal);
         const found = await runOne(checking, check, { before: true, timeLeft });
-        await baseChecks.put(key, found);
+        await baseChecks.put(key, found).catch(() => undefined);
         return found;
       } finally {
         const signal = run.signal.aborted ? AbortSignal.timeout(restoreTimeout) : run.signal;

@@ -27,9 +27,14 @@ export const nextFor = (
   return given.has(id) ? null : "say";
 };
 
-/** What the agent of the job has not heard, in order: a reason for a further turn, which begins with it. */
-export const unheard = async ({ messages }: Pick<Run, "messages">): Promise<StoredMessage[]> =>
-  (await messages.read()).filter(({ status, recalled }) => status === "queued" && !recalled);
+/**
+ * What the agent of the job has not heard, in order: a reason for a further turn, which begins with it. Nothing while the store
+ * is unreachable: the ended job names it.
+ */
+export const unheard = async ({ messages }: Pick<Run, "messages">): Promise<StoredMessage[]> => {
+  const all = await messages.read().catch(() => []);
+  return all.filter(({ status, recalled }) => status === "queued" && !recalled);
+};
 
 /** Tells the agent what is said to the job, until it is disposed of. Call it when the turn has begun. */
 export const tellMessages = (
