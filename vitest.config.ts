@@ -31,7 +31,7 @@ export default defineConfig({
     // Tests start real processes and wait for them most of their time; modules are shared between files.
     pool: "forks",
     isolate: false,
-    maxWorkers: 4,
+    maxWorkers: 6,
     sequence: { sequencer: FaultsFirst },
     testTimeout: 120_000,
     hookTimeout: 120_000,
