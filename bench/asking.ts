@@ -39,7 +39,11 @@ export const asking = (): Promise<Figure[]> =>
       const session = { id: randomUUID(), resumeFrom: null };
       const launch = { ...fakeLaunch(cwd), bypassPermissions: true };
       const started = await agent.start({
-        ...{ id, attempt: 1, cwd, session, ...can },
+        id,
+        attempt: 1,
+        cwd,
+        session,
+        ...can,
         launch: { ...launch, args: ["--model=sonnet", "--dangerously-skip-permissions"] },
       });
       if (!started.ok) throw new Error(String(started.outcome.error));
@@ -49,7 +53,9 @@ export const asking = (): Promise<Figure[]> =>
       let first = Number.NaN;
       const turn = started.process.turn({
         content: [{ type: "text", text: "scenario: text" }],
-        ...{ appendSystemPrompt: null, effort: null, timeoutSeconds: 60 },
+        appendSystemPrompt: null,
+        effort: null,
+        timeoutSeconds: 60,
         signal: new AbortController().signal,
       });
       for await (const event of turn)

@@ -173,7 +173,7 @@ const budgets: Record<string, number> = {
   openai: 1111,
   profiles: 2210,
   repos: 3642,
-  runner: 1856,
+  runner: 1862,
   sandbox: 900,
   store: 2939,
   telemetry: 1576,
