@@ -85,7 +85,9 @@ const keepsItsQuestion = async (how: "kill" | "stop", env: Record<string, string
   expect(files.join() + JSON.stringify(model.requests)).toContain("SQLite");
 };
 
-describe.each(Object.entries(agents))("%s", (_name, env) => {
+describe("the real CLI", () => {
+  const env = agents["the real CLI"];
+
   test("is answered after its job was parked, also by a service that was started anew in between", async () => {
     const first = await startService({ env: { ...env(), SERVICE_QUESTION_LIVE: "0" } });
     const job = await submit(first, "scenario: ask {}");
@@ -131,7 +133,7 @@ describe.each(Object.entries(agents))("%s", (_name, env) => {
   });
 });
 
-describe("the stand-in, further", () => {
+describe("the stand-in", () => {
   const env = agents["the stand-in"];
 
   test("gets the answer to its question in the process that asked", async () => {
