@@ -15,8 +15,8 @@ const rounds = 30;
 const agentCliBinary = fileURLToPath(new URL("../node_modules/.bin/claude", import.meta.url));
 
 /**
- * What it costs that an agent can ask a person and can be told something: from the prompt to the first delta, of the real CLI with
- * a scripted model, against one that can do neither. Both processes are started before; taken in turns.
+ * What it costs that an agent can ask a person and can be told something: from the start of its process to its first delta, of the
+ * real CLI with a scripted model, as a job gives it its prompt at once; against one that can do neither. Taken in turns.
  */
 export const asking = (): Promise<Figure[]> =>
   withDirectory(async (directory) => {
@@ -38,6 +38,7 @@ export const asking = (): Promise<Figure[]> =>
       const id = randomUUID();
       const session = { id: randomUUID(), resumeFrom: null };
       const launch = { ...fakeLaunch(cwd), bypassPermissions: true };
+      const began = performance.now();
       const started = await agent.start({
         id,
         attempt: 1,
@@ -47,9 +48,6 @@ export const asking = (): Promise<Figure[]> =>
         launch: { ...launch, args: ["--model=sonnet", "--dangerously-skip-permissions"] },
       });
       if (!started.ok) throw new Error(String(started.outcome.error));
-      // It gets ready meanwhile.
-      await new Promise((resolve) => setTimeout(resolve, 1500));
-      const began = performance.now();
       let first = Number.NaN;
       const turn = started.process.turn({
         content: [{ type: "text", text: "scenario: text" }],
@@ -76,7 +74,7 @@ export const asking = (): Promise<Figure[]> =>
     const value = median(able) - median(silent);
     return [
       {
-        what: "prompt → first delta of an agent that can ask and be told",
+        what: "start → first delta of an agent that can ask and be told",
         ours: `${median(able).toFixed(1)} ms`,
         baseline: `${median(silent).toFixed(1)} ms, of one that can do neither`,
         value,
