@@ -108,6 +108,8 @@ const commands: Record<keyof Operations, Command | null> = {
   },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
   get_diff: { command: "diff", positional: "job_id", options: {} },
+  // svc files reads them in the job.
+  list_files: null,
   list_profiles: { command: "profiles", options: {} },
   // svc run --wait and svc logs -f follow the events instead.
   wait_for_job: null,

@@ -143,6 +143,25 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .addHelpText(...examples("svc diff", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
     .action(lazily(async () => (await import("./commands/diff.ts")).diff));
   program
+    .command("files")
+    .summary("list or get the files that a job has left")
+    .description(
+      "List the files that a job's agent left in .svc/out; with a path, get that file, into the current directory under its own name.",
+    )
+    .argument(...jobId)
+    .argument("[path]", "one of the files listed")
+    .option("-o, --output <file>", "write it there; - writes it to standard output")
+    .option("-f, --force", "replace a file that exists")
+    .option(...json)
+    .addHelpText(
+      ...examples(
+        "svc files latest",
+        "svc files 6f1c report.pdf",
+        "svc files 6f1c plots/a.png -o - | display",
+      ),
+    )
+    .action(lazily(async () => (await import("./commands/files.ts")).files));
+  program
     .command("checkout")
     .summary("switch to a job's branch in this checkout")
     .description(

@@ -47,6 +47,8 @@ export type Client = Methods &
      * the end, and read the list again.
      */
     changes: (options?: Pick<Follow, "signal"> & { onOpen?: () => void }) => AsyncIterable<JobChange>;
+    /** The bytes of one of the job's `files`. */
+    file: (jobId: string, path: string, options?: Pick<CallOptions, "signal">) => Promise<Response>;
     /** Those so far, also of a job that still runs. */
     eventsSoFar: (jobId: string, options?: Pick<CallOptions, "signal">) => AsyncIterable<JobEvent>;
   };
@@ -77,6 +79,11 @@ export const createClient = (options: ClientOptions): Client => {
     ready: async ({ signal } = {}) =>
       (await transport.json({ method: "GET", target: "/ready", signal, answers: [503] })) as Readiness,
     ...chatMethods(transport),
+    file: (jobId, path, { signal } = {}) => {
+      const [id, name] = [jobId, path].map((each) => encodeURIComponent(each.toWellFormed()));
+      const headers = { accept: "application/octet-stream" };
+      return transport.open({ method: "GET", target: `/jobs/${id}/files/${name}`, headers, signal });
+    },
     events: (jobId, follow = {}) => followEvents(transport, jobId, follow),
     changes: (options = {}) => readChanges(transport, options),
     eventsSoFar: (jobId, { signal } = {}) => readEvents(transport, jobId, signal),

@@ -22,6 +22,7 @@ export const statusOf = {
   not_found: 404,
   job_not_found: 404,
   change_not_found: 404,
+  file_not_found: 404,
   worktree_not_found: 404,
   model_not_found: 404,
   completion_not_found: 404,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endedJob, JobAnswer, JobId, RunTaskInput } from "./job.ts";
+import { endedJob, Job, JobAnswer, JobFile, JobId, RunTaskInput } from "./job.ts";
 import { operation } from "./operation.ts";
 
 export const jobOperations = {
@@ -67,5 +67,17 @@ export const jobOperations = {
     http: { method: "delete", path: "/jobs/{job_id}" },
     annotations: { readOnly: false, destructive: true, idempotent: true },
     errors: ["job_not_found", "store_unavailable"],
+  }),
+  list_files: operation({
+    name: "list_files",
+    title: "List the files of a job",
+    summary: "The files that the agent left in .svc/out of its worktree.",
+    input: z.strictObject({ job_id: JobId }),
+    output: z.object({ success: z.literal(true), job_id: Job.shape.id, files: z.array(JobFile) }),
+    http: { method: "get", path: "/jobs/{job_id}/files" },
+    // An agent has the job's `files`, and cannot be given their content.
+    mcp: false,
+    annotations: { readOnly: true, destructive: false, idempotent: true },
+    errors: ["job_not_found"],
   }),
 };

@@ -175,6 +175,15 @@ export type Message = z.infer<typeof Message>;
 export const asksPerson = (waiting: Waiting | null | undefined): waiting is Waiting =>
   !!waiting && waiting.kind !== "limit";
 
+/** A file that the agent left for people. */
+export const JobFile = z
+  .object({
+    path: z.string().meta({ example: "report.pdf", description: "Below .svc/out" }),
+    bytes: z.int().meta({ example: 48_213 }),
+  })
+  .meta({ id: "JobFile" });
+export type JobFile = z.infer<typeof JobFile>;
+
 /** Why a queued job is not begun although there is room. */
 const Held = z
   .object({ reason: z.literal("limit"), until: Instant.meta({ description: "When it can begin" }) })
@@ -234,6 +243,10 @@ export const Job = z
         "Why the queued job is not begun: limit: other jobs wait for the usage limit of its credential; null: it waits for its turn",
     }),
     messages: z.array(Message).meta({ description: "What was said to its agent while it ran, in order" }),
+    files: z.array(JobFile).meta({
+      description:
+        "What lay in .svc/out of the worktree when its agent had ended; GET /jobs/{id}/files/{path}",
+    }),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
     attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),

@@ -40,6 +40,7 @@ export const createTestApp = (
     handlers: memoryHandlers(jobs, contexts),
     events,
     changes: async function* () {},
+    openFile: async () => null,
     settings: { host, apiKeys, agentMode, bridgeUrl },
     readiness: async () => ({ ready: true, reasons: [], checks: [], companions: [] }),
     metrics: async () => ({ contentType: "text/plain; version=0.0.4; charset=utf-8", body: "jobs 0\n" }),
@@ -117,6 +118,7 @@ export const memoryHandlers = (
       return { success: true, job: found(job_id) };
     },
     wait_for_job: async ({ job_id }) => ({ success: true, job: found(job_id) }),
+    list_files: async ({ job_id }) => ({ ...exampleOutput("list_files"), job_id: found(job_id).id }),
     get_diff: async ({ job_id }) => ({ ...exampleOutput("get_diff"), job_id: found(job_id).id }),
     list_profiles: async () => exampleOutput("list_profiles"),
     prepare_worktree: async () => exampleOutput("prepare_worktree"),

@@ -10,6 +10,7 @@ import type { Handlers } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
+import type { KeptFiles } from "../store/kept-files.ts";
 import {
   unauthenticated,
   bearerChallenge,
@@ -23,6 +24,7 @@ import {
 } from "./access.ts";
 import { changesRoute, type ReadChanges } from "./changes-route.ts";
 import { eventsRoute } from "./events-route.ts";
+import { filesRoute } from "./files-route.ts";
 import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
 import { pageRoutes } from "./page-routes.ts";
@@ -33,6 +35,8 @@ export type AppDependencies = {
   handlers: Handlers<Operations>;
   events: Pick<EventLog, "read">;
   changes: ReadChanges;
+  /** Opens a file that was kept of a job. */
+  openFile: KeptFiles["open"];
   settings: { host: string; apiKeys: readonly string[]; agentMode: boolean; bridgeUrl: string | null };
   readiness: () => Promise<Omit<Readiness, "transcripts">>;
   metrics: () => Promise<{ contentType: string; body: string }>;
@@ -68,6 +72,7 @@ export const createApp = (deps: AppDependencies): Hono => {
     changesRoute(deps),
     ...operationRoutes(handlers, parts),
     eventsRoute({ ...deps, getJob: handlers.get_job }),
+    filesRoute({ ...deps, getJob: handlers.get_job }),
     ...(deps.routes ?? []),
   ];
   return serveRoutes(routes, deps);

@@ -25,7 +25,10 @@ export type Call = {
 
 export type Route = {
   method: "get" | "post" | "put" | "delete" | "options";
-  /** With parameters in braces, as in the contract: `/jobs/{job_id}`; `*` at the end is the rest of a path. */
+  /**
+   * With parameters in braces, as in the contract: `/jobs/{job_id}`; `*` at the end is the rest of a path, and so is
+   * `{path}`.
+   */
   path: string;
   /** Answers without a key. */
   open?: boolean;
@@ -45,7 +48,8 @@ export type Route = {
 };
 
 /** `path` in the router's notation. */
-export const routerPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ":$1");
+export const routerPath = (path: string): string =>
+  path.replace(/\{path\}$/, ":path{.+}").replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** Names of the parameters in `path`, in order. */
 export const pathParameters = (path: string): string[] =>

@@ -63,6 +63,7 @@ export const newRecord = ({
   waiting: null,
   messages: [],
   held: null,
+  files: [],
   failure_reason: null,
   retryable: null,
   attempt: 0,

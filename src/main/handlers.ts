@@ -68,6 +68,10 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       message: await deps.messages.takeBack(input, context),
     }),
     cancel_job: async ({ job_id }) => ({ success: true, job: toJob(await jobs.cancel(job_id)) }),
+    list_files: async ({ job_id }) => {
+      const { id, files } = await jobs.get(job_id);
+      return { success: true, job_id: id, files };
+    },
     get_diff: async ({ job_id, ...asked }, { signal }) => {
       const record = await jobs.get(job_id);
       return { success: true, ...(await worktrees.diff({ ...asked, record, signal })) };

@@ -172,6 +172,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     profiles,
     repos,
     taskFiles: stores.taskFiles,
+    keptFiles: stores.keptFiles,
     checks: createChecks({
       repos,
       runCommand: createRunCommand({ settings, env, redact, sandbox }),
@@ -276,6 +277,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     agentMode,
     events,
     changes: stores.changes,
+    openFile: stores.keptFiles.open,
     readiness: createReadiness({
       store,
       disks,

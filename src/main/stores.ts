@@ -26,6 +26,7 @@ import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import { completionKind, createCompletionStore } from "../store/completion-store.ts";
 import { conversationKind, createConversationStore } from "../store/conversation-store.ts";
 import { baseCheckKind, createBaseChecks } from "../store/base-checks.ts";
+import { createKeptFiles } from "../store/kept-files.ts";
 import { createTaskFiles, taskFilesKind } from "../store/task-files.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 
@@ -98,6 +99,7 @@ export const openStores = async (request: Request) => {
     jobs,
     worktrees,
     taskFiles,
+    keptFiles: createKeptFiles(join(jobsDir, "out")),
     baseChecks,
     events,
     jobEnds: notifier,

@@ -17,7 +17,7 @@ import {
 import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
 import type { OwnerFile } from "./owner-file.ts";
-import { NotCaptured, type Worktree } from "./repos.ts";
+import { exchanged, NotCaptured, type Worktree } from "./repos.ts";
 import { hasOwnWork } from "./submodule.ts";
 
 export type Captured = {
@@ -70,7 +70,8 @@ export const capture = async (
   const hidden = await absentIn(path, [...(owned?.leftOut ?? []), ...skipped]);
   const index = await indexHiding(context, worktree, [...hidden, ...filled]);
   const adding = { path, ownDir, index };
-  const kept = await addAll(context, adding, { live });
+  const apart = await withoutExchanged(context, worktree, adding);
+  const kept = await addAll(context, adding, { live, apart });
   if (filled.length > 0) await unhide(context, adding, filled);
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   return { agent, owned, head, headTree, tip, tree, index, isStaged: staged !== "", kept };
@@ -144,16 +145,42 @@ const unhide = (context: GitContext, adding: Adding, paths: string[]): Promise<u
 
 type Adding = { path: string; ownDir: string; index: string };
 
+const exchangedPaths: readonly string[] = Object.values(exchanged);
+
+/** Whether it is where files are exchanged, or that alone is in it. */
+const isExchanged = (path: string): boolean =>
+  path === ".svc" || exchangedPaths.some((each) => `${path}/`.startsWith(`${each}/`));
+
+/** Gives the index what the base has of them, whatever the agent has added or committed. Resolves to what is not to be added. */
+const withoutExchanged = async (
+  context: GitContext,
+  { baseSha, ownDir }: Worktree,
+  adding: Adding,
+): Promise<readonly string[]> => {
+  // Git takes no path that leads through a link.
+  if ((await lstat(join(adding.path, ".svc")).catch(() => null))?.isDirectory() !== true) return [];
+  const indexed = await listFiles(context, adding, "--", ...exchangedPaths);
+  if (indexed.length === 0) return exchangedPaths;
+  const asked = ["ls-tree", "-r", "-z", baseSha ?? emptyTree, "--", ...exchangedPaths];
+  const { stdout } = await runGit(context, ownDir, asked, { encoding: "latin1" });
+  const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}\0`);
+  const input = pathBytes(gone.join("") + stdout);
+  await runGit(context, adding, ["update-index", "-z", "--index-info"], { input });
+  return exchangedPaths;
+};
+
 /** Adds every file to the index. Resolves to what git does not take. */
 const addAll = async (
   context: GitContext,
   adding: Adding,
-  { live }: { live: boolean },
+  { live, apart: left }: { live: boolean; apart: readonly string[] },
 ): Promise<string[]> => {
   const { nested, large } = await findSpecial(context, adding);
   const submodules = nested.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
   const apart = [...nested.filter((path) => !submodules.has(path)), ...large];
-  const input = pathBytes([".", ...apart.map((path) => `:(exclude,literal)${path}`)].join("\0"));
+  const input = pathBytes(
+    [".", ...[...apart, ...left].map((path) => `:(exclude,literal)${path}`)].join("\0"),
+  );
   const options = ["--all", "--ignore-errors", "--no-warn-embedded-repo"];
   const add = async (): Promise<string> => {
     const args = ["add", ...options, "--pathspec-from-file=-", "--pathspec-file-nul"];
@@ -177,7 +204,7 @@ const addAll = async (
       kept.push(`submodule at ${shownPath(path)}`);
   }
   const refused = said === "" ? [] : await leftBehind(context, adding);
-  const others = refused.filter((path) => !apart.includes(path));
+  const others = refused.filter((path) => !apart.includes(path) && !isExchanged(path));
   return [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)];
 };
 
@@ -229,7 +256,9 @@ const findSpecial = async (
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
     args: [
-      ..."-path ./.git -prune -o -name .git -prune -print0 -o -type f -size".split(" "),
+      ..."-path ./.git -prune -o -path ./.svc/in -prune -o -path ./.svc/out -prune -o -name .git -prune -print0 -o -type f -size".split(
+        " ",
+      ),
       tooLarge,
       "-print0",
     ],

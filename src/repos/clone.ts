@@ -14,7 +14,7 @@ import {
 } from "./git-directory.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
-import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
+import { exchanged, NotCaptured, RepoError, type Worktree } from "./repos.ts";
 
 /*
  * A worktree has two git directories. `gitDir` is the agent's clone: the service writes it, reads its text files and its
@@ -209,6 +209,9 @@ export const writeClone = async (
   if (agent !== here && tip !== null) await bringObjects(context, worktree, worktree, tip);
   if (here === null) await rm(gitDir, { recursive: true, force: true });
   await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
+  // The agent's own `git add` leaves them out.
+  await mkdir(join(gitDir, "info"), { recursive: true });
+  await replace(join(gitDir, "info", "exclude"), `/${exchanged.in}\n/${exchanged.out}\n`);
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(worktree));
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));

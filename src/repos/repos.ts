@@ -156,6 +156,9 @@ export class RepoError extends Error {
   }
 }
 
+/** Files that a task brings and that are kept with its job, in a worktree. No commit of the service has them. */
+export const exchanged = { in: ".svc/in", out: ".svc/out" } as const;
+
 /** A worktree that git cannot capture. `message`: the reason, a few words. */
 export class NotCaptured extends RepoError {
   override name = "NotCaptured";

@@ -6,6 +6,7 @@ import { ProfileError } from "../profiles/profile.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { NotExchanged } from "../store/kept-files.ts";
 import type { Asking } from "./asking.ts";
 import { howItEnded } from "./checks.ts";
 import { UnknownSession } from "./turn.ts";
@@ -94,6 +95,7 @@ export const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
     return { kind: "requeue", patch: { pid: null, process: null } };
   if (error instanceof RepoError) return failed(error.reason, error.retryable);
   if (error instanceof ProfileError) return failed(error.reason, false);
+  if (error instanceof NotExchanged) return failed("worktree_failed", false);
   if (error instanceof UnknownSession) return failed("agent_error", false);
   return failed("internal", true);
 };

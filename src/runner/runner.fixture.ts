@@ -13,6 +13,7 @@ import { makeRepos, makeRemote } from "../repos/repos.fixture.ts";
 import { openBaseChecks, openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import { fakeSettings } from "../../test/fake-agent/run.ts";
+import { createKeptFiles } from "../store/kept-files.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunCommand } from "../agents/command.ts";
 import { createChecks } from "./checks.ts";
@@ -59,6 +60,7 @@ export const claimJob = async (
       log,
     }),
     repos,
+    keptFiles: createKeptFiles(join(directory, "out")),
     taskFiles: { put: async () => undefined, get: async () => null, remove: async () => undefined },
     agent: createClaudeAgent({
       settings: { ...fakeSettings(directory), ...settings },

@@ -58,7 +58,7 @@ type Dependencies = {
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
 export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
-  const { discard, saveWork, settleLost } = createSaving(deps);
+  const { discard, keepFiles, saveWork, settleLost } = createSaving(deps);
 
   const execute: Execute = async (record, run) => {
     const progress: Progress = {
@@ -229,6 +229,8 @@ export const createRunner = (deps: Dependencies) => {
     if (question !== null) run.warn(`The agent asks: ${question}`);
     const named = changed ? namedByChecks(definitions, work.paths) : null;
     if (named !== null) run.warn(named);
+    // Noted, for a push cannot be undone: the job has them also if it is settled after it.
+    if (!isRed) run.note(await keepFiles(record, place.worktree, run.warn));
     const facts = { ...progress.facts, ...ended };
     if (work === null) return { kind: "succeeded", patch: { ...facts, branch: null } };
     const delivery = { ...about, work, profile, agent, ended, checks };
@@ -306,6 +308,7 @@ export const createRunner = (deps: Dependencies) => {
     removeConfig: async ({ id, options }: JobRecord): Promise<void> => {
       await profiles.discard(id);
       if (options.files.length > 0) await deps.taskFiles.remove(id);
+      await deps.keptFiles.remove(id);
     },
   };
 };

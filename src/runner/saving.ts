@@ -4,13 +4,15 @@ import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
-import type { Repos, Worktree } from "../repos/repos.ts";
+import { exchanged, type Repos, type Worktree } from "../repos/repos.ts";
 import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { type KeptFiles, NotExchanged } from "../store/kept-files.ts";
 import { message, type Progress } from "./ends.ts";
 
 export type Saving = {
   repos: Repos;
+  keptFiles: KeptFiles;
   log: Log;
   /** Marks the processes that this instance starts. */
   instance: string;
@@ -36,28 +38,50 @@ export const createSaving = (deps: Saving) => {
     });
   };
 
+  /** Keeps what the agent has left for people. That it cannot be copied fails no job. @throws NotExchanged */
+  const keepFiles = async (
+    record: JobRecord,
+    { path: worktree }: Pick<Worktree, "path">,
+    warn: (message: string) => void,
+  ): Promise<JobPatch> => {
+    try {
+      const { files, warnings } = await deps.keptFiles.keep(record.id, { worktree, name: exchanged.out });
+      warnings.forEach(warn);
+      return { files };
+    } catch (error) {
+      if (error instanceof NotExchanged) throw error;
+      log.error({ err: error, job: record.id }, "the files that an agent left could not be kept");
+      warn(`The files in ${exchanged.out} could not be kept (${message(error)})`);
+      return {};
+    }
+  };
+
   const saveWork = async (
     record: JobRecord,
     { worktree, isThrowaway }: Pick<Progress, "worktree" | "isThrowaway">,
     warn: (message: string) => void,
   ): Promise<JobPatch> => {
     if (worktree === null) return {};
+    const files = await keepFiles(record, worktree, warn).catch((error: unknown) => {
+      warn(message(error).replace(advice, ""));
+      return {};
+    });
     if (isThrowaway) {
       await discard(record, { isThrowaway });
-      return {};
+      return files;
     }
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
       const { ref, kept } = await repos.salvage(worktree, record.id, signal);
       if (kept.length > 0)
         warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
-      return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
+      return ref === null ? files : { ...files, salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
       const said = "the job's unfinished work could not be saved; its worktree is kept";
       log.error({ err: error, job: record.id }, said);
-      const why = message(error).replace(/\nWhat to do: .*/, "");
+      const why = message(error).replace(advice, "");
       warn(`The unfinished work could not be saved (${why}); it is still in ${worktree.path}, which is kept`);
-      return {};
+      return files;
     }
   };
 
@@ -89,5 +113,7 @@ export const createSaving = (deps: Saving) => {
     return { requeue: false, patch: { ...saved, warnings } };
   };
 
-  return { discard, saveWork, settleLost };
+  return { discard, keepFiles, saveWork, settleLost };
 };
+
+const advice = /\nWhat to do: .*/;

@@ -5,7 +5,7 @@ import { adviceFor } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
 import { aligned, cut, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
 import { paintStatus, stateOf, type Layout } from "./paint.ts";
-import { age, cost, counted, duration } from "./quantities.ts";
+import { age, bytes, cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
 import { messagesFact } from "./message.ts";
 import { answerCommands, waitingFacts, waitingLine } from "./waiting.ts";
@@ -134,6 +134,7 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
     [`svc diff ${id}`, "see the change", isChanged],
     [`svc open ${id}`, "the pull request", pr !== null],
     [toGet, "get the change", isChanged],
+    [`svc files ${id}`, "see its files", job.files.length > 0],
     [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
@@ -160,6 +161,9 @@ export const chosen = (job: Job): string =>
 
 const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "profile_rule">): string =>
   oneLine(`${name} (${rule})`);
+
+const filesText = ({ files }: Job): string =>
+  `${counted(files.length, "file")}, ${bytes(files.reduce((sum, file) => sum + file.bytes, 0))}`;
 
 /** How it ended, and what to do when it failed. */
 const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
@@ -198,6 +202,7 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     ["Branch", branch(job)],
     ["Checks", checkLines(job).join("\n") || null],
     ["Unfinished work", optional(job.salvage_ref)],
+    ["Files", job.files.length === 0 ? null : filesText(job)],
     ["Refused", refusedLines(job).join("\n") || null],
     warningsFact(job.warnings),
   ];

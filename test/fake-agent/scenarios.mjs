@@ -1,6 +1,6 @@
 /** Which file has which scenario: only that one is loaded. */
 const files = {
-  work: "work noop commit-nothing commit-dirt delete-worktree touch-siblings remember",
+  work: "work noop commit-nothing commit-dirt shell delete-worktree touch-siblings remember",
   endings:
     "hang hang-after-result results ignore-term exit-without-result exit-nonzero-after-result error-result die false-second-result close-stdout work-after-result",
   model: "rate-limit auth-error api-error max-turns budget retries",

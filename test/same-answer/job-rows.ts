@@ -331,6 +331,12 @@ export const jobRows = (scene: () => Scene): Row[] => [
       await rename(`${directory}-away`, directory);
     },
   },
+  {
+    operation: "list_files",
+    outcome: "success",
+    question: async () => ({ input: { job_id: await scene().submitted() } }),
+  },
+  { operation: "list_files", outcome: "job_not_found", question: unknownJob },
   { operation: "list_profiles", outcome: "success", question: () => ({ input: {} }) },
   {
     operation: "wait_for_job",

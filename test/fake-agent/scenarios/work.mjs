@@ -44,6 +44,15 @@ export const commitDirt = (turn) => {
   return turn.options.code ?? 0;
 };
 
+/** Leaves what a shell command leaves, commits nothing. */
+export const shell = async ({ options, init, say, result }) => {
+  init();
+  execFileSync("/bin/sh", ["-ec", options.run]);
+  say("The command has run.");
+  if (options.stays) await new Promise(() => setInterval(() => undefined, 1000));
+  result({ result: "The command has run." });
+};
+
 /** Removes its own working directory under its feet. */
 export const deleteWorktree = (turn) => {
   turn.init();

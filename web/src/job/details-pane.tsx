@@ -4,17 +4,23 @@ import { sandboxText } from "../../../src/view/sandbox.ts";
 import { savedWork } from "../../../src/view/saved-work.ts";
 import { Markdown } from "../parts/markdown.tsx";
 import { Checks } from "./checks.tsx";
+import { Files } from "./files.tsx";
 import { Empty } from "../parts/states.tsx";
 import { Copy, hasChange } from "../parts/values.tsx";
 
-/** The agent's final words. */
-export const OutputPane = ({ job: { output, status } }: { job: Job }) =>
-  output === null ? (
-    <Empty title={isFinal(status) ? "There is no output" : "No output yet"} />
+/** The agent's final words, and files. */
+export const OutputPane = ({ job }: { job: Job }) =>
+  job.output === null && job.files.length === 0 ? (
+    <Empty title={isFinal(job.status) ? "There is no output" : "No output yet"} />
   ) : (
     <div className="document stack">
-      <Markdown text={output} />
-      <Copy text={output} label="Copy output" />
+      {job.output !== null && (
+        <>
+          <Markdown text={job.output} />
+          <Copy text={job.output} label="Copy output" />
+        </>
+      )}
+      <Files job={job} />
     </div>
   );
 

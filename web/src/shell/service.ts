@@ -23,8 +23,11 @@ const isAbsent = ({ status, headers }: Response): boolean =>
 /** Longest wait for an answer that is no stream, ms: to a question, and to a request that takes its time. */
 const patience = { GET: 20_000, other: 120_000 };
 
+/** What takes as long as it takes. */
+const streams = ["text/event-stream", "application/octet-stream"];
+
 const watchedFetch: typeof fetch = async (input, init) => {
-  const isStream = new Headers(init?.headers).get("accept") === "text/event-stream";
+  const isStream = streams.includes(new Headers(init?.headers).get("accept") ?? "");
   const limit = AbortSignal.timeout(init?.method === "GET" ? patience.GET : patience.other);
   const signals = [init?.signal ?? [], isStream ? [] : limit].flat();
   try {
