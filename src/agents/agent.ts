@@ -58,6 +58,8 @@ export type AgentLaunch = {
   repoKey: string | null;
   /** What it may use in a sandbox, beside its worktree, its configuration and the model. */
   allowed: Allowed;
+  /** Further variables; absent: none. */
+  env?: Readonly<Record<string, string>>;
   /** Wall time limit of a job, seconds. */
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */

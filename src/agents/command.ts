@@ -15,10 +15,14 @@ type Command = {
   /** Directories of objects that the clone in `cwd` borrows. */
   borrows: readonly string[];
   allowed: Allowed;
+  /** Further variables. */
+  env: Readonly<Record<string, string>>;
   timeoutSeconds: number;
   signal: AbortSignal;
   /** Called with whole lines of standard output and error, masked. */
   onOutput: (lines: string) => void;
+  /** Called with each host that the sandbox refuses. Absent: nobody is told. */
+  onDenied?: (name: string) => void;
 };
 
 /** `log`: the end of the output, masked. `exitCode` null: a signal ended it, or the service at its time limit. */
@@ -53,7 +57,8 @@ export const createRunCommand =
     redact: Redactor;
     sandbox?: Sandbox;
   }): RunCommand =>
-  async ({ jobId, run, cwd, borrows, allowed, timeoutSeconds, signal, onOutput }) => {
+  async (command) => {
+    const { jobId, run, cwd, borrows, allowed, timeoutSeconds, signal, onOutput } = command;
     signal.throwIfAborted();
     const home = settings.agentHome;
     await using entered = await sandbox.enter({
@@ -65,7 +70,7 @@ export const createRunCommand =
       readable: borrows,
       routes: [],
       allowed,
-      onDenied: () => undefined,
+      onDenied: command.onDenied ?? (() => undefined),
     });
     const began = performance.now();
     const started = await supervise({
@@ -74,6 +79,7 @@ export const createRunCommand =
       args: ["-c", `exec 2>&1\n${run}`],
       cwd,
       env: { ...passedOn(settings, env), HOME: home, CI: "true", [jobVariable]: jobId, ...entered?.env },
+      within: command.env,
       marker: jobMarker(jobId, env[instanceVariable]),
       box: entered?.box ?? null,
       stdin: "",

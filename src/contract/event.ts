@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { CheckEvent } from "./check.ts";
 import { Denied, Instant, Message, StageName, Usage } from "./job.ts";
+import { SetupEvent } from "./setup.ts";
 
 /**
  * The one event vocabulary. An agent adapter yields `AgentEvent`s. A job's event log adds stages and warnings and numbers
@@ -99,12 +100,12 @@ export type StageEvent = z.infer<typeof StageEvent>;
 /** An entry of a job's event log. `seq` counts from 1 without gaps and is the SSE event id. */
 export const JobEvent = z
   .object({ seq: z.int().min(1), at: Instant, attempt: z.int() })
-  .and(z.union([StageEvent, CheckEvent, AgentEvent]))
+  .and(z.union([StageEvent, SetupEvent, CheckEvent, AgentEvent]))
   .meta({ id: "JobEvent" });
 export type JobEvent = z.infer<typeof JobEvent>;
 
 /** Whether the agent said or did it, and not the service. */
 export const isAgentEvent = <Event extends { type: JobEvent["type"] }>(
   event: Event,
-): event is Exclude<Event, { type: (StageEvent | CheckEvent)["type"] }> =>
-  event.type !== "stage" && !event.type.startsWith("check_");
+): event is Exclude<Event, { type: (StageEvent | SetupEvent | CheckEvent)["type"] }> =>
+  event.type !== "stage" && event.type !== "setup" && !event.type.startsWith("check_");

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Check } from "./check.ts";
 import { JobOptions, RunOptions } from "./run-options.ts";
+import { JobSetup } from "./setup.ts";
 
 /** An instant, ISO 8601 in UTC with milliseconds. */
 export const Instant = z.string().meta({ format: "date-time", example: "2026-03-02T09:15:00.000Z" });
@@ -30,6 +31,7 @@ export const FailureReason = z
     "mcp_config_invalid",
     "cli_not_found",
     "sandbox_failed",
+    "setup_failed",
     "push_failed",
     "pr_failed",
     "needs_input",
@@ -55,6 +57,7 @@ export const StageName = z
     "claimed",
     "fetched",
     "worktree_ready",
+    "setup",
     "agent_started",
     "first_output",
     "result",
@@ -231,6 +234,10 @@ export const Job = z
       .string()
       .nullable()
       .meta({ description: "What the agent says it did, at most 2,048 bytes", example: "Fixed the test." }),
+    setup: JobSetup.nullable().meta({
+      description:
+        "How its worktree was made ready for the agent; null: there is nothing to do, or it was not yet done",
+    }),
     checks: z.array(Check).meta({
       description: "What the service ran on the work when its agent had ended; empty: nothing",
     }),

@@ -97,6 +97,7 @@ export const newRecord = ({
   unsettled: false,
   base_sha: null,
   first_head: null,
+  setup: null,
   checks: [],
   check_round: 0,
   checking: null,

@@ -6,6 +6,7 @@ import type { EventLog } from "../store/event-log.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
 import type { CheckEvent } from "../contract/check.ts";
+import type { SetupEvent } from "../contract/setup.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { JobStatus, StageName, Waiting } from "../contract/job.ts";
@@ -124,7 +125,7 @@ export type Run = {
   signal: AbortSignal;
   /** Stages from the push on are written at once: they decide whether a job whose instance is lost has succeeded. */
   stage: (stage: StageName, detail?: string) => void;
-  event: (event: AgentEvent | CheckEvent) => void;
+  event: (event: AgentEvent | CheckEvent | SetupEvent) => void;
   /** Adds a sentence to the job's warnings and to its events. */
   warn: (message: string) => void;
   /** Records progress that a crash may lose if it is `lazy` (the default). */

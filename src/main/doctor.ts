@@ -95,8 +95,10 @@ const modelAccess = async ({ settings }: Diagnosis): Promise<string> => {
 };
 
 /** Runs the whole list of arguments that a run would get, of each kind. */
-const sandbox = async ({ settings: { agentSandbox: wanted } }: Diagnosis): Promise<string> => {
-  if (wanted === "off") throw new Warning(sandboxText.off);
+const sandbox = async ({ settings }: Diagnosis): Promise<string> => {
+  const { agentSandbox: wanted, setupUnsandboxed } = settings;
+  const also = setupUnsandboxed ? "" : "; .svc/setup.yml of repositories is left out";
+  if (wanted === "off") throw new Warning(sandboxText.off + also);
   const found = await probeSandboxes();
   const fitting = found.filter(({ mode }) => wanted === "auto" || mode === wanted);
   const taken = fitting.find(({ problem }) => problem === null);
@@ -104,7 +106,7 @@ const sandbox = async ({ settings: { agentSandbox: wanted } }: Diagnosis): Promi
   if (taken?.mode === "bwrap" || (taken !== undefined && wanted !== "auto")) return sandboxText[taken.mode];
   if (taken !== undefined) throw new Warning([`${sandboxText[taken.mode]}.`, ...problems].join(" "));
   const said = `Agents have no sandbox: ${problems.join("; ")}`;
-  throw wanted === "auto" ? new Warning(said) : new Error(said);
+  throw wanted === "auto" ? new Warning(said + also) : new Error(said);
 };
 
 const rights = async ({ settings, env }: Diagnosis, asked: Promise<HostAnswer | null>): Promise<string> => {

@@ -1,4 +1,5 @@
 import { createRunCommand } from "../agents/command.ts";
+import { createSetup } from "../place/setup.ts";
 import { createChecks } from "../runner/checks.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { homedir } from "node:os";
@@ -167,16 +168,20 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     canChange: async ({ profile }: JobRecord): Promise<boolean> =>
       hasOtherKey(settings) && (await profiles.pin(profile).catch(() => null))?.onLimit === "api_key",
   };
+  const runCommand = createRunCommand({ settings, env, redact, sandbox });
   const runner = createRunner({
     ...context,
     profiles,
     repos,
     taskFiles: stores.taskFiles,
     keptFiles: stores.keptFiles,
-    checks: createChecks({
+    checks: createChecks({ repos, runCommand, baseChecks: stores.baseChecks }),
+    setup: createSetup({
       repos,
-      runCommand: createRunCommand({ settings, env, redact, sandbox }),
-      baseChecks: stores.baseChecks,
+      runCommand,
+      requireRoom: disks.requireRoom,
+      isSandboxed: sandbox.mode !== "off",
+      settings,
     }),
     agent,
     credential,

@@ -4,6 +4,7 @@ import { Checks } from "./checks.ts";
 import { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
 import { SandboxBlock } from "./sandbox-policy.ts";
+import { Setups } from "./setup.ts";
 import { parseYamlMap } from "./yaml-map.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
@@ -60,6 +61,7 @@ const Definition = z.strictObject({
   claude: ClaudeBlock.nullish(),
   sandbox: SandboxBlock.nullish(),
   deliver: Deliver.nullish(),
+  setup: Setups.nullish(),
   checks: Checks.nullish(),
   check_rounds: z
     .int("must be a whole number")
@@ -83,6 +85,7 @@ export const parseDefinition = (path: string, source: string): Definition => {
 const describeIssue = (issue: z.core.$ZodIssue): string[] => {
   const at = issue.path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`)).join("");
   const path = at.slice(1);
+  if (issue.code === "invalid_key") return [`${path} ${issue.issues[0]?.message ?? issue.message}`];
   if (issue.code !== "unrecognized_keys") return [path === "" ? issue.message : `${path} ${issue.message}`];
   const shape = path === "deliver" ? Deliver.shape : Definition.shape;
   const candidates = path === "match" ? ["task", "repo"] : Object.keys(shape);

@@ -16,10 +16,13 @@ export const ruleFor = (
   const byTask = match?.task?.find((source) => new RegExp(source, "i").test(beginning));
   if (byTask !== undefined) return `match.task: ${byTask}`;
   if (repoUrl === "") return undefined;
-  const repository = repositoryName(repoUrl);
-  const byRepo = match?.repo?.find((glob) => globPattern(repositoryName(glob)).test(repository));
+  const byRepo = match?.repo?.find((glob) => matchesRepository([glob], repoUrl));
   return byRepo === undefined ? undefined : `match.repo: ${byRepo}`;
 };
+
+/** Whether one of the globs matches the name of the repository; without one, none does. */
+export const matchesRepository = (globs: readonly string[], repoUrl: string): boolean =>
+  repoUrl !== "" && globs.some((glob) => globPattern(repositoryName(glob)).test(repositoryName(repoUrl)));
 
 const wildcards: Record<string, string> = { "**": "[^]*", "*": "[^/]*", "?": "[^/]" };
 

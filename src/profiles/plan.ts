@@ -83,8 +83,11 @@ export const loadPackage = ({
 const checkSandboxes = (chain: readonly Layer[], boundary: Boundary): void => {
   for (const { definition, source } of chain) {
     const isCompanion = companions.includes(source.root.name);
-    const fault = refusalOf(definition.sandbox ?? {}, { ...boundary, isCompanion });
-    if (fault !== null) throw new FileFault(`${source.file}: ${fault}`);
+    const hosts = definition.setup?.flatMap((setup) => setup.hosts ?? []);
+    const fault =
+      refusalOf(definition.sandbox ?? {}, { ...boundary, isCompanion }) ??
+      refusalOf({ hosts }, { ...boundary, isCompanion })?.replace("sandbox.hosts", "setup.hosts");
+    if (fault !== undefined && fault !== null) throw new FileFault(`${source.file}: ${fault}`);
   }
 };
 

@@ -3,6 +3,7 @@ import type { JobOptions, TaskFile } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { CheckDefinition } from "./checks.ts";
 import type { Deliver, OnLimit } from "./definition.ts";
+import type { SetupKeys } from "./setup.ts";
 import type { SessionJob } from "./transcript-home.ts";
 
 /** PORT. What the rest of the service needs of profiles. Implemented by `createProfiles` in `profiles.ts`. */
@@ -51,6 +52,8 @@ export type ResolvedProfile = Profile & {
   onLimit: OnLimit | null;
   /** Templates of its commit message and pull request; null, absent: the usual texts. */
   deliver: Deliver;
+  /** What makes a worktree of the repository ready, before its agent starts; null: nothing of the profile. */
+  setupFor: (repoUrl: string) => SetupKeys | null;
   /** What the service runs on its work before that is called ready. */
   checks: CheckDefinition[];
   /** How often its agent is told of red checks, to mend them. */

@@ -16,6 +16,7 @@ import { allowedOf, type Boundary } from "./sandbox-policy.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { ruleFor } from "./match.ts";
+import { setupFor } from "./setup.ts";
 import { isBroken, type BrokenLayer, type Layer } from "./load.ts";
 import { limitsOf, loadPackage, withOptions, type Plan } from "./plan.ts";
 
@@ -247,6 +248,7 @@ const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
       plan: definition.plan ?? false,
       onLimit: definition.on_limit ?? null,
       deliver: definition.deliver ?? {},
+      setupFor: (repoUrl) => setupFor(definition.setup ?? [], repoUrl),
       checks: definedChecks(definition.checks),
       checkRounds: definition.check_rounds ?? 2,
       repositoryChecks: definition.checks_from === "repository",

@@ -18,13 +18,15 @@ const size = z
     return z.NEVER;
   });
 
-const hosts = z.array(z.string("must be text"), "must be a list of hosts").superRefine((names, context) => {
-  try {
-    parseHosts(names);
-  } catch (error) {
-    context.addIssue(error instanceof Error ? error.message : String(error));
-  }
-});
+export const hostList = z
+  .array(z.string("must be text"), "must be a list of hosts")
+  .superRefine((names, context) => {
+    try {
+      parseHosts(names);
+    } catch (error) {
+      context.addIssue(error instanceof Error ? error.message : String(error));
+    }
+  });
 
 const paths = z.array(
   z
@@ -35,7 +37,7 @@ const paths = z.array(
 
 /** `sandbox` of a profile or an agent: what its agent may use beside its worktree and the model. Null means "not set". */
 export const SandboxBlock = z.strictObject({
-  hosts: hosts.nullish(),
+  hosts: hostList.nullish(),
   read: paths.nullish(),
   write: paths.nullish(),
   /** Of all its processes together. */

@@ -21,7 +21,7 @@ type Checking = {
   /** Paths that differ from the base. */
   paths: readonly string[];
   definitions: readonly CheckDefinition[];
-  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds">;
+  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env">;
   /** How often the agent was told of red checks. */
   round: number;
 };
@@ -75,6 +75,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       cwd: worktree.path,
       borrows: borrowedBy(worktree),
       allowed: launch.allowed,
+      env: launch.env ?? {},
       timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
       signal: run.signal,
       onOutput: (text) => run.event({ type: "check_output", name, before, text }),
@@ -93,7 +94,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     const { worktree, tip, run, launch } = checking;
     const { baseSha: commit, repoKey } = worktree;
     if (commit === null) return null;
-    const key = digest([repoKey ?? worktree.worktreeId, commit, check.run, launch.allowed]);
+    const key = digest([repoKey ?? worktree.worktreeId, commit, check.run, launch.allowed, launch.env]);
     const begun = Promise.withResolvers<void>();
     const running = mutex.runExclusive(key, async () => {
       begun.resolve();

@@ -2,6 +2,7 @@ import type { TurnOutcome } from "../agents/agent.ts";
 import { type Check, isRed } from "../contract/check.ts";
 import { unanswered } from "../jobs/answer.ts";
 import type { Interruption, Outcome, Run } from "../jobs/run.ts";
+import { SetupError } from "../place/setup.ts";
 import { ProfileError } from "../profiles/profile.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -96,6 +97,7 @@ export const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
   if (error instanceof RepoError) return failed(error.reason, error.retryable);
   if (error instanceof ProfileError) return failed(error.reason, false);
   if (error instanceof NotExchanged) return failed("worktree_failed", false);
+  if (error instanceof SetupError) return failed("setup_failed", error.retryable);
   if (error instanceof UnknownSession) return failed("agent_error", false);
   return failed("internal", true);
 };

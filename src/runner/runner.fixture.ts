@@ -16,6 +16,7 @@ import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { createKeptFiles } from "../store/kept-files.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunCommand } from "../agents/command.ts";
+import { createSetup } from "../place/setup.ts";
 import { createChecks } from "./checks.ts";
 import type { LimitSettings } from "./limit.ts";
 import { createRunner } from "./runner.ts";
@@ -37,6 +38,7 @@ export const claimJob = async (
   patch: Partial<JobRecord> = {},
   settings: Partial<ClaudeSettings & LimitSettings> = {},
   mustPark = false,
+  setup: Partial<Parameters<typeof createSetup>[0]> = {},
 ) => {
   const directory = await temporaryDirectory();
   const log = createLog("silent", (text) => text);
@@ -51,6 +53,14 @@ export const claimJob = async (
   const runCommand = createRunCommand({ settings: { agentEnv: [], agentHome: directory }, env, redact });
   const runner = createRunner({
     checks: createChecks({ repos, runCommand, baseChecks }),
+    setup: createSetup({
+      repos,
+      runCommand,
+      requireRoom: async () => undefined,
+      isSandboxed: true,
+      settings: { setupHosts: ["npm"], setupUnsandboxed: false },
+      ...setup,
+    }),
     profiles: createProfiles({
       settings: { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 },
       companions: async () => null,

@@ -5,6 +5,8 @@ import type { Check } from "../contract/check.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
+import type { Setup } from "../place/plan.ts";
+import type { SetUp } from "../place/setup.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { borrowedBy, type Repos } from "../repos/repos.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
@@ -45,6 +47,7 @@ type Dependencies = {
   taskFiles: TaskFiles;
   agent: Agent;
   checks: RunChecks;
+  setup: SetUp;
   newId: () => string;
   /** For texts that leave the service with a pull request. */
   redact: Redact;
@@ -93,7 +96,13 @@ export const createRunner = (deps: Dependencies) => {
       onMade: (worktree) => Object.assign(progress, { worktree, isThrowaway: profile.readOnly }),
     });
     const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
-    const given: Given = { run, profile, place, definitions, progress };
+    const isFirst = record.resumed_at === null && record.checking === null;
+    const setup = await deps.setup.of(profile, place.own, {
+      ...run,
+      ...(!isFirst && { warn: () => undefined }),
+    });
+    const given: Given = { run, profile, place, definitions, progress, ...(setup && { env: setup.env }) };
+    if (setup !== null && isFirst) await ready(record, setup, given);
     let next = begun(record, definitions);
     for (;;) {
       const worked = next.job.checking === null ? await work(next, given) : next;
@@ -102,6 +111,15 @@ export const createRunner = (deps: Dependencies) => {
       if ("outcome" in concluded) return concluded.outcome;
       next = concluded;
     }
+  };
+
+  /** @throws SetupError when its agent is not to be started */
+  const ready = async (record: JobRecord, setup: Setup, given: Given): Promise<void> => {
+    const { id: jobId, worktree_id: worktreeId, job_config_dir: configDir } = record;
+    const isUntouched = configDir === null && (worktreeId === null || worktreeId === jobId);
+    const { run, place } = given;
+    const launch = await launchOf(record, given);
+    await deps.setup.run(setup, { jobId, run, worktree: place.worktree, launch, isUntouched });
   };
 
   /** A turn of the agent. The job with what came of it; or how it ends, when there is nothing to deliver. */
@@ -148,9 +166,10 @@ export const createRunner = (deps: Dependencies) => {
     return { job: ended };
   };
 
-  const launchOf = async (record: JobRecord, { profile, place: { own, worktree }, progress }: Given) => {
+  const launchOf = async (record: JobRecord, { profile, place, progress, env }: Given) => {
+    const { own, worktree } = place;
     const isFurther = record.resumed_at !== null || progress.agent !== null;
-    return await profile.materialise({
+    const launch = await profile.materialise({
       jobId: record.id,
       worktreePath: worktree.path,
       worktreeId: own.worktreeId,
@@ -160,6 +179,7 @@ export const createRunner = (deps: Dependencies) => {
       allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
+    return { ...launch, ...(env && { env }) };
   };
 
   const runProcess = async (
@@ -316,7 +336,15 @@ export const createRunner = (deps: Dependencies) => {
 type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
 
 /** What all steps of a run are given. */
-type Given = { run: Run; profile: Pinned; place: Place; definitions: CheckDefinition[]; progress: Progress };
+type Given = {
+  run: Run;
+  profile: Pinned;
+  place: Place;
+  definitions: CheckDefinition[];
+  progress: Progress;
+  /** Of its setup; absent: none. */
+  env?: Record<string, string>;
+};
 
 /** What an agent has left and said, and how its checks went. */
 type Concluded = Pick<Delivery, "agent" | "checks"> & {

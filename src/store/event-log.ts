@@ -1,10 +1,11 @@
 import type { CheckEvent } from "../contract/check.ts";
 import type { AgentEvent, JobEvent, StageEvent } from "../contract/event.ts";
+import type { SetupEvent } from "../contract/setup.ts";
 import type { Log } from "../lib/log.ts";
 import { isJobId } from "./job-record.ts";
 import { createLogBuffers, cutText, follow, type Fields, type Item, type Logs } from "./logs.ts";
 
-type Event = AgentEvent | StageEvent | CheckEvent;
+type Event = AgentEvent | StageEvent | SetupEvent | CheckEvent;
 
 type Options = {
   logs: Logs;

@@ -152,6 +152,7 @@ const stageNames: Partial<Record<StageName, string>> = {
   claimed: "queue",
   fetched: "fetch",
   worktree_ready: "worktree",
+  setup: "setup",
   agent_started: "spawn",
   pushed: "push",
   pull_request: "pull request",

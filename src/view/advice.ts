@@ -25,6 +25,7 @@ const advice: Record<FailureReason, string> = {
   mcp_config_invalid: "Correct the MCP configuration that --file-path or the profile names.",
   cli_not_found: "Install the agent CLI on the service's machine, or set SERVICE_AGENT_CLI_BINARY.",
   sandbox_failed: "Try the sandbox on the service's machine with svc doctor.",
+  setup_failed: "Read the end of its output, and correct .svc/setup.yml or setup of the profile.",
   push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
   needs_input: "Answer it with svc continue and the id of the job.",
   checks_failed: "Read its checks with svc job, and continue it with svc continue and the id of the job.",

@@ -213,9 +213,17 @@ const effortFacts = (job: Job): Fact[] => [
   ["Turns", job.num_turns === null ? null : String(job.num_turns)],
   ["Tokens", tokens(job)],
   ["Cost", costOf(job)],
+  ["Setup", setupText(job)],
   ["Duration", job.duration_ms === null ? null : duration(job.duration_ms)],
   ["Sandbox", sandboxText(job)],
 ];
+
+/** `12 s, exit code 1` */
+const setupText = ({ setup }: Job): string | null => {
+  if (setup === null) return null;
+  const { seconds, exit_code: code } = setup;
+  return duration(seconds * 1000) + (code === null || code === 0 ? "" : `, exit code ${code}`);
+};
 
 /** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */
 const branch = ({ branch: name, stages, ended_at: ended }: Job): string | null => {

@@ -139,6 +139,14 @@ describe("the account of a job", () => {
     ]);
   });
 
+  test("has each line of a setup, its commands as stages", () => {
+    expect(told({ type: "setup", text: "$ npm ci\nadded 3\u001b[2J\n" }, text("Now"))).toEqual([
+      "stage: $ npm ci",
+      expect.not.stringContaining("\u001b"),
+      "text: Now",
+    ]);
+  });
+
   test("reports what went wrong, and nothing of what went well", () => {
     expect(
       told(

@@ -1,5 +1,6 @@
 import { checkEnd } from "./checks.ts";
 import type { JobEvent } from "../contract/event.ts";
+import type { SetupEvent } from "../contract/setup.ts";
 import { counted, duration } from "./quantities.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
 
@@ -63,8 +64,10 @@ export const createNarration = (begin: number, { results = 0 }: { results?: numb
     return [...before, ...done];
   };
 
+  const elapsedOf = ({ at }: JobEvent): number => Math.max(0, Date.parse(at) - begin);
+
   const take = (event: JobEvent): Row[] => {
-    const elapsedMs = Math.max(0, Date.parse(event.at) - begin);
+    const elapsedMs = elapsedOf(event);
     if (event.type === "text" || event.type === "thinking") return takeText(event.type, event, elapsedMs);
     if (event.type === "block_end") return open?.block === event.block ? close() : [];
     if (event.type === "stage" && event.stage === "worktree_ready") worktree = event.detail;
@@ -82,8 +85,18 @@ export const createNarration = (begin: number, { results = 0 }: { results?: numb
     return described === null ? [] : [...close(), ...withBlankLines({ ...described, elapsedMs })];
   };
 
-  return { add: take, openRow: () => open, rest: close };
+  const add = (event: JobEvent): Row[] =>
+    event.type === "setup" ? [...close(), ...setupRows(event, elapsedOf(event))] : take(event);
+
+  return { add, openRow: () => open, rest: close };
 };
+
+/** Commands, and what they say. */
+const setupRows = ({ text }: SetupEvent, elapsedMs: number): Row[] =>
+  sanitise(text)
+    .trimEnd()
+    .split("\n")
+    .map((each) => ({ kind: each.startsWith("$ ") ? "stage" : "note", elapsedMs, text: each }));
 
 type Result = Extract<JobEvent, { type: "tool_result" }>;
 

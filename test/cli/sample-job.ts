@@ -1,4 +1,5 @@
 import type { CheckEvent } from "../../src/contract/check.ts";
+import type { SetupEvent } from "../../src/contract/setup.ts";
 import type { AgentEvent, JobEvent, StageEvent } from "../../src/contract/event.ts";
 import type { Job } from "../../src/contract/job.ts";
 import { toJob } from "../../src/store/job-record.ts";
@@ -26,7 +27,7 @@ const begin = Date.parse("2026-05-01T12:00:00.000Z");
 export const sampleBegin = begin;
 
 /** Event bodies as a log of them, numbered from 1, one second apart. */
-export const sampleLog = (...events: (AgentEvent | StageEvent | CheckEvent)[]): JobEvent[] =>
+export const sampleLog = (...events: (AgentEvent | StageEvent | SetupEvent | CheckEvent)[]): JobEvent[] =>
   events.map(
     (event, index) =>
       // The order of the log: an event's own fields come last.

@@ -160,7 +160,9 @@ test("a sandbox that is named and does not work stops the start, with the reason
     ).stdout;
   expect(await doctor("bwrap")).toMatch(/bubblewrap is not installed: apt-get install bubblewrap/);
   expect(await doctor("auto")).toMatch(/Landlock/);
-  expect(await doctor("off")).toMatch(/Agents run without a sandbox, as SERVICE_AGENT_SANDBOX=off says/);
+  expect(await doctor("off")).toMatch(
+    /Agents run without a sandbox, as SERVICE_AGENT_SANDBOX=off says; \.svc\/setup\.yml of /,
+  );
 });
 
 const pathWithout = async (missing: string): Promise<string> => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { CheckEvent } from "../../src/contract/check.ts";
 import type { AgentEvent, StageEvent } from "../../src/contract/event.ts";
+import type { SetupEvent } from "../../src/contract/setup.ts";
 import { createConversation, type JobEntry, type ToolEntry } from "../../web/src/job/events.ts";
 import { sampleLog } from "../cli/sample-job.ts";
 
-const conversationOf = (...events: (AgentEvent | StageEvent | CheckEvent)[]) => {
+const conversationOf = (...events: (AgentEvent | StageEvent | SetupEvent | CheckEvent)[]) => {
   const conversation = createConversation();
   for (const event of sampleLog(...events)) conversation.add(event);
   return conversation;
@@ -42,6 +43,16 @@ describe("a conversation", () => {
       { type: "thinking", seq: 1, text: "Let me see.", isLive: false },
       { type: "text", seq: 4, text: "It is so.", isLive: true },
     ]);
+  });
+
+  test("has the setup with its output, as a call that ends with its stage", () => {
+    const said = (text: string) => ({ type: "setup", text }) as const;
+    const ends = (detail: string | null) => ({ type: "stage", stage: "setup", detail }) as const;
+    const good = tool(conversationOf(said("$ npm ci\n"), said("done\n"), ends(null)).entries[0]);
+    expect(good).toMatchObject({ name: "Setup", isLive: false, resultSeq: 3 });
+    expect(good.result).toEqual({ text: "$ npm ci\ndone\n", isError: false });
+    const bad = tool(conversationOf(said("$ npm ci\n"), ends("The setup failed")).entries[0]);
+    expect(bad.result).toEqual({ text: "$ npm ci\n", isError: true });
   });
 
   test("has each check with its output, as a call with its result", () => {

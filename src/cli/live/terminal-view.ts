@@ -88,6 +88,7 @@ type Progress = { stage: string; tools: number; turns: number | null; costUsd: n
 const advance = (progress: Progress, event: JobEvent): void => {
   if (event.type === "tool_use") progress.tools += 1;
   if (progress.stage === "agent_started" && event.type !== "stage") progress.stage = "first_output";
+  if (event.type === "setup") progress.stage = "in_setup";
   if (event.type === "stage") progress.stage = event.stage;
   if (event.type !== "result") return;
   progress.turns = event.num_turns ?? progress.turns;
@@ -112,6 +113,8 @@ const activity: Record<string, string> = {
   claimed: "fetching the repository",
   fetched: "making the worktree",
   worktree_ready: "starting the agent",
+  in_setup: "setting up",
+  setup: "starting the agent",
   agent_started: "waiting for the agent",
   first_output: "agent at work",
   result: "finishing",

@@ -102,6 +102,13 @@ export const agentVariables = {
     meaning:
       "Comma-separated hosts that every agent may reach beside the model: names, `name:port` (also of this machine), `*.name`, `npm`, `pypi`, `debian`, `crates`, `go`, `github`, or `*` for all",
   }),
+  setupHosts: variable("SERVICE_SETUP_HOSTS", hosts, "npm,pypi,crates,go,debian", {
+    meaning:
+      "Comma-separated hosts that the setup of a repository may name (`hosts` of `.svc/setup.yml`), as in SERVICE_AGENT_SANDBOX_HOSTS",
+  }),
+  setupUnsandboxed: variable("SERVICE_SETUP_UNSANDBOXED", flag, "false", {
+    meaning: "Run the setup of a repository also where agents run without a sandbox",
+  }),
   agentSandboxRead: variable("SERVICE_AGENT_SANDBOX_READ", paths, "", {
     meaning: "Comma-separated directories that every agent may read",
   }),

@@ -41,6 +41,13 @@ const collect = (supervised: SupervisedProcess) => {
 
 const forever = "while :; do sleep 0.1; done";
 
+test("gives variables to the program alone, not to what puts the sandbox around it", async () => {
+  const box = { prefix: ["/bin/sh", "-c", 'echo "outside: $EVIL"; exec "$@"', "sh"], filter: null };
+  const { supervised, output } = await shell('echo "inside: $EVIL, $$"', { box, within: { EVIL: "a b=c" } });
+  await supervised.ended;
+  expect(output()).toBe(`outside: \ninside: a b=c, ${supervised.pid}\n`);
+});
+
 test("passes arguments, environment, directory, input and exit code, and keeps the pid", async () => {
   const { supervised, output, marker, cwd } = await shell(
     'read line; echo "$$ $line $SERVICE_JOB_ID $(pwd) $HOME"; exit 7',

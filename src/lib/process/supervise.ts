@@ -18,6 +18,8 @@ export type SuperviseOptions = {
   cwd: string;
   /** The whole environment of the process; the marker is added. */
   env: Record<string, string>;
+  /** Further variables of the program alone: what others wrote must not reach what puts the sandbox around it. Absent: none. */
+  within?: Readonly<Record<string, string>>;
   /** Marks the processes of this run: must be unique to it. */
   marker: Marker;
   /** A sandbox around it. */
@@ -86,7 +88,9 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
     return { ok: false, code: "no_directory", message: `The working directory ${cwd} does not exist.` };
   // Inside, a link to the program may not be there.
   const program = box === null ? executable.path : await realpath(executable.path);
-  const [file = "", ...args] = [...(await prefixOf(box)), program, ...options.args];
+  const given = Object.entries(options.within ?? {}).map(([name, value]) => `${name}=${value}`);
+  const assigned = given.length === 0 ? [] : ["/usr/bin/env", ...given];
+  const [file = "", ...args] = [...(await prefixOf(box)), ...assigned, program, ...options.args];
   const filter = box?.filter ?? null;
   const child = await start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);

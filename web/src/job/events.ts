@@ -55,7 +55,7 @@ export const createConversation = () => {
   /** Texts by their block, of one attempt. */
   let blocks = new Map<number, TextEntry>();
   let attempt = 0;
-  /** One runs at a time. */
+  /** One runs at a time, or the setup. */
   let check: ToolEntry | null = null;
   /** Tokens of the attempt's results. */
   let settled: Usage | null = null;
@@ -135,6 +135,15 @@ export const createConversation = () => {
     } else entries.push({ ...base(event), type, text: row.text });
   };
 
+  const endCheck = (seq: number, isError: boolean): void => {
+    if (check === null) return;
+    const text = check.result?.text || "(no output)";
+    Object.assign(check, { result: { text, isError }, resultSeq: seq, isLive: false });
+    waiting.delete(check);
+    changed(check);
+    check = null;
+  };
+
   const takers: { [Type in JobEvent["type"]]: (event: Of<Type>) => void } = {
     text: takeText,
     thinking: takeText,
@@ -152,16 +161,14 @@ export const createConversation = () => {
       if (check !== null) check.result = { text: (check.result?.text ?? "") + text, isError: false };
       if (check !== null) changed(check);
     },
-    check_end: ({ status, seq }) => {
-      if (check === null) return;
-      const text = check.result?.text || "(no output)";
-      Object.assign(check, { result: { text, isError: status !== "passed" }, resultSeq: seq, isLive: false });
-      waiting.delete(check);
-      changed(check);
-      check = null;
+    check_end: ({ status, seq }) => endCheck(seq, status !== "passed"),
+    setup: (event) => {
+      check ??= begin(event, "Setup", null, null);
+      takers.check_output({ ...event, type: "check_output", name: "", before: false });
     },
     stage: (event) => {
       const { stage, detail, at } = event;
+      if (stage === "setup") endCheck(event.seq, detail !== null);
       if (stage === "worktree_ready") facts.worktree = detail;
       facts.stages = [...facts.stages, { stage, at, attempt: event.attempt }];
       // The conversation itself shows both.

@@ -1,0 +1,121 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { parseHosts } from "../lib/allowed-hosts.ts";
+import { missingVersions, reachOf, scriptOf, setupOf, versionScript } from "./plan.ts";
+
+const nothing = {
+  commands: [],
+  timeout: 600,
+  goesOnFailed: false,
+  env: {},
+  hosts: [],
+  asked: [],
+  versions: {},
+};
+
+test("each key of the profile takes the place of the file's", () => {
+  expect(setupOf(null, null)).toBeNull();
+  expect(setupOf({}, null)).toEqual(nothing);
+  const file = { run: ["a"], each: ["b"], timeout: 5, env: { A: "file" }, hosts: ["npm"] };
+  expect(setupOf(file, null)).toEqual({
+    ...nothing,
+    commands: ["a", "b"],
+    timeout: 5,
+    env: { A: "file" },
+    asked: ["npm"],
+  });
+  const profile = {
+    each: ["c"],
+    env: { B: "profile" },
+    hosts: ["pypi"],
+    on_failure: "continue",
+    timeout: null,
+  } as const;
+  expect(setupOf(file, { ...profile, each: ["c"], hosts: ["pypi"] })).toEqual({
+    ...nothing,
+    commands: ["a", "c"],
+    timeout: 5,
+    goesOnFailed: true,
+    env: { B: "profile" },
+    hosts: ["pypi"],
+  });
+});
+
+const agent = (hosts: string[] = [], openNetwork = false) => ({
+  hosts: parseHosts(hosts),
+  openNetwork,
+  read: [],
+  write: [],
+  temporaryBytes: 1,
+  memoryBytes: null,
+  processes: null,
+});
+
+test.each([
+  // hosts of the profile, of the repository, of the agent, permitted → reached, refused
+  [["a.example"], [], [], [], ["a.example"], []],
+  [[], ["npm"], [], ["npm"], ["registry.npmjs.org", "registry.yarnpkg.com"], []],
+  [[], ["pypi.org", "b.example"], [], ["pypi"], ["pypi.org"], ["b.example"]],
+  [[], ["b.example"], ["b.example"], [], ["b.example", "b.example"], []],
+  [[], ["x.b.example"], ["*.b.example"], [], ["*.b.example", "x.b.example"], []],
+  [[], ["*.b.example"], ["x.b.example"], [], ["x.b.example"], ["*.b.example"]],
+  [[], ["b.example:8443"], ["b.example"], [], ["b.example"], ["b.example:8443"]],
+  [[], ["b.example"], [], ["b.example:443"], [], ["b.example"]],
+  [[], ["b.example"], [], ["*"], ["b.example"], []],
+])("of %j and %j, with %j of the agent and %j permitted, a setup reaches %j", (...row) => {
+  const [hosts, asked, own, permitted, reached, refused] = row;
+  const found = reachOf({ hosts, asked }, agent(own), permitted);
+  expect(found.allowed.hosts.map(({ name }) => name)).toEqual(reached);
+  expect(found.refused).toEqual(refused);
+  expect(found.allowed.openNetwork).toBe(false);
+});
+
+test("the network is open to a setup whose profile says so, or whose repository does with leave", () => {
+  const isOpen = (hosts: string[], asked: string[], permitted: string[], open = false) =>
+    reachOf({ hosts, asked }, agent([], open), permitted);
+  expect(isOpen(["*"], [], []).allowed.openNetwork).toBe(true);
+  expect(isOpen([], ["*"], [])).toMatchObject({ allowed: { openNetwork: false }, refused: ["*"] });
+  expect(isOpen([], ["*"], ["*"])).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
+  expect(isOpen([], ["*"], [], true)).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
+});
+
+test("an address of this host is one only if the operator names it", () => {
+  const local = (permitted: string[], hosts: string[], asked: string[]) =>
+    reachOf({ hosts, asked }, agent(), permitted).allowed.hosts.map((host) => host.local);
+  expect(local(["127.0.0.1:4873"], [], ["127.0.0.1:4873"])).toEqual([true]);
+  expect(local(["127.0.0.1:4873"], ["127.0.0.1:4873"], [])).toEqual([true]);
+  expect(local([], ["127.0.0.1:4873"], [])).toEqual([false]);
+});
+
+test("programs that are not there, or of another version, are named", async () => {
+  const said =
+    "node: v24.1.0\npython3: Python 3.12.4\ngo: go version go1.22.1 linux/amd64\nold: v240.0\nmute: ";
+  const wanted = (versions: Record<string, string>) => missingVersions(versions, said);
+  expect(wanted({ node: "24", python3: "3.12", go: "1.22.1" })).toEqual([]);
+  expect(wanted({ node: "22", python3: "3.1", old: "24", mute: "1", gone: "2" })).toEqual([
+    "node 22 (24.1.0 is there)",
+    "python3 3.1 (3.12.4 is there)",
+    "old 24 (240.0 is there)",
+    "mute 1",
+    "gone 2",
+  ]);
+  const versions = { sh: "9", "no-such-program": "1", node: String(process.versions.node) };
+  const { stdout } = await shell(versionScript(versions));
+  expect(missingVersions(versions, stdout)).toContain("no-such-program 1");
+  expect(missingVersions(versions, stdout).join()).not.toContain("node");
+});
+
+const shell = async (script: string) =>
+  await promisify(execFile)("sh", ["-c", script]).then(
+    ({ stdout }) => ({ stdout, code: 0 }),
+    (error: { stdout: string; code: number }) => ({ stdout: error.stdout, code: error.code }),
+  );
+
+test("commands are told and run one after another, each in a shell of its own, until one fails", async () => {
+  const script = scriptOf(["cd /; A='b c'; echo \"$A\"", 'echo "[$A]"', "exit 3", "echo never"]);
+  expect(await shell(script)).toEqual({
+    code: 3,
+    stdout: '$ cd /; A=\'b c\'; echo "$A"\nb c\n$ echo "[$A]"\n[]\n$ exit 3\n',
+  });
+});

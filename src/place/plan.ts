@@ -1,0 +1,123 @@
+import type { AgentLaunch } from "../agents/agent.ts";
+import { everyHost, judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import type { SetupKeys } from "../profiles/setup.ts";
+
+type Allowed = AgentLaunch["allowed"];
+
+/** How a worktree is made ready, all keys decided. */
+export type Setup = {
+  /** For `sh -c`, in the worktree. */
+  commands: string[];
+  /** Seconds, of all commands. */
+  timeout: number;
+  goesOnFailed: boolean;
+  env: Record<string, string>;
+  /** Hosts that the profile names, and those that the repository asks for. */
+  hosts: string[];
+  asked: string[];
+  /** By program. */
+  versions: Record<string, string>;
+};
+
+/** Seconds that a setup may take which does not say. */
+const usualTimeout = 600;
+
+/**
+ * What holds of the repository's file and what the profile says for the repository; null: there is nothing to do.
+ *
+ * | the file has the key | the profile has it | holds |
+ * |----------------------|--------------------|-----------------------------------------------------------|
+ * | yes                  | no                 | the file's; its hosts are `asked` for: see `reachOf`      |
+ * |                      | yes                | the profile's                                             |
+ * | no                   | no                 | none; `timeout` 600, `on_failure` fail                    |
+ */
+export const setupOf = (file: SetupKeys | null, profile: SetupKeys | null): Setup | null => {
+  if (file === null && profile === null) return null;
+  const said = <Key extends keyof SetupKeys>(key: Key): SetupKeys[Key] => profile?.[key] ?? file?.[key];
+  return {
+    commands: [...(said("run") ?? []), ...(said("each") ?? [])],
+    timeout: said("timeout") ?? usualTimeout,
+    goesOnFailed: said("on_failure") === "continue",
+    env: said("env") ?? {},
+    hosts: profile?.hosts ?? [],
+    asked: profile?.hosts ? [] : (file?.hosts ?? []),
+    versions: said("versions") ?? {},
+  };
+};
+
+/**
+ * What a setup may use: what its agent may, and its own hosts. `permitted`: what the operator lets repositories name.
+ *
+ * | a host is named by | and                                                  | it is reached                  |
+ * |--------------------|------------------------------------------------------|--------------------------------|
+ * | the profile        |                                                      | yes                            |
+ * | the repository     | its agent may reach it, or it is permitted           | yes                            |
+ * | the repository     | neither                                              | no: it is among the `refused`  |
+ * | either             | it is an address of this host, with a port           | only if the operator names it  |
+ */
+export const reachOf = (
+  { hosts, asked }: Pick<Setup, "hosts" | "asked">,
+  agent: Allowed,
+  permitted: readonly string[],
+): { allowed: Allowed; refused: string[] } => {
+  const listed = [...agent.hosts, ...parseHosts(permitted, true)];
+  const isOpen = agent.openNetwork || permitted.includes(everyHost);
+  const wanted = parseHosts(asked).map((host) => ({ host, judged: judged(listed, host) }));
+  const refused = isOpen ? [] : wanted.filter((each) => each.judged === "refused");
+  const granted = [
+    ...parseHosts(hosts).map((host) => ({ host, judged: judged(listed, host) })),
+    ...wanted.filter((each) => !refused.includes(each)),
+  ];
+  const openNetwork = agent.openNetwork || hosts.includes(everyHost) || (isOpen && asked.includes(everyHost));
+  return {
+    allowed: {
+      ...agent,
+      openNetwork,
+      hosts: [...agent.hosts, ...granted.map((each) => ({ ...each.host, local: each.judged === "local" }))],
+    },
+    refused: [
+      ...(asked.includes(everyHost) && !isOpen ? [everyHost] : []),
+      ...refused.map(({ host: { name, port } }) => (port === null ? name : `${name}:${port}`)),
+    ],
+  };
+};
+
+/** Without a port both usual ones must be listed. */
+const judged = (listed: readonly AllowedHost[], { name, port }: AllowedHost) => {
+  const ports = port === null ? [443, 80] : [port];
+  const all = ports.map((each) => judge(listed, { name, port: each }));
+  return all.find((each) => each === "refused") ?? all[0] ?? "refused";
+};
+
+/** All commands in one shell's script, each in a shell of its own: the first that fails ends it. */
+export const scriptOf = (commands: readonly string[]): string =>
+  commands
+    .map((command) => `printf '%s\\n' ${quoted(`$ ${command}`)}; sh -c ${quoted(command)} || exit $?`)
+    .join("\n");
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** Says a line for each program: its name and what it says of its version, if it is there. */
+export const versionScript = (versions: Setup["versions"]): string =>
+  Object.keys(versions)
+    .map((name) => `echo "${name}: $({ ${name} --version || ${name} version; } 2>/dev/null | head -n 1)"`)
+    .join("\n");
+
+/**
+ * What is missing by what `versionScript` said.
+ *
+ * | wanted | the program says       | missing                              |
+ * |--------|------------------------|--------------------------------------|
+ * | 24     | v24.1.0                | nothing                              |
+ * | 24     | v22.9.0, v240.0        | `node 24 (22.9.0 is there)`          |
+ * | 24     | nothing                | `node 24`                            |
+ */
+export const missingVersions = (versions: Setup["versions"], said: string): string[] => {
+  const lines = said.split("\n");
+  return Object.entries(versions).flatMap(([name, wanted]) => {
+    const line = lines.find((each) => each.startsWith(`${name}: `))?.slice(name.length + 2) ?? "";
+    const [found] = /\d+(\.\d+)*/.exec(line) ?? [];
+    if (found === undefined) return [`${name} ${wanted}`];
+    return `${found}.`.startsWith(`${wanted}.`) ? [] : [`${name} ${wanted} (${found} is there)`];
+  });
+};

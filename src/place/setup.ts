@@ -1,0 +1,225 @@
+import type { AgentLaunch } from "../agents/agent.ts";
+import type { CommandEnd, RunCommand } from "../agents/command.ts";
+import type { JobSetup } from "../contract/setup.ts";
+import type { Run } from "../jobs/run.ts";
+import type { ResolvedProfile } from "../profiles/profile.ts";
+import { parseSetupFile, setupFile, type SetupKeys } from "../profiles/setup.ts";
+import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
+import { missingVersions, reachOf, scriptOf, type Setup, setupOf, versionScript } from "./plan.ts";
+
+/** Why the agent is not started. */
+export class SetupError extends Error {
+  override name = "SetupError";
+  readonly retryable: boolean;
+
+  constructor(message: string, { retryable, ...options }: { retryable: boolean; cause?: unknown }) {
+    super(message, options);
+    this.retryable = retryable;
+  }
+}
+
+type Dependencies = {
+  repos: Repos;
+  runCommand: RunCommand;
+  /** Rejects with a sentence when the disk is full. */
+  requireRoom: () => Promise<void>;
+  /** Whether commands run in a sandbox. */
+  isSandboxed: boolean;
+  settings: { setupHosts: readonly string[]; setupUnsandboxed: boolean };
+};
+
+type Job = {
+  jobId: string;
+  run: Run;
+  worktree: Worktree;
+  launch: Pick<AgentLaunch, "allowed">;
+  /** No agent has worked in the worktree: all that is not of its commit comes from a setup that was interrupted. */
+  isUntouched: boolean;
+};
+
+/** How it went, for the record; `failure`: why the agent should not be started. */
+type Ended = Pick<JobSetup, "exit_code"> & { log: string; failure: Failure | null };
+
+/** `isFinal`: whatever `on_failure` says. */
+type Failure = { sentence: string; retryable: boolean; isFinal: boolean };
+
+/** Longest time in which a worktree gets its files back after its job was stopped, ms. */
+const restoreTimeout = 60_000;
+
+/** Characters of the output's end that are part of the error. */
+const shownTail = 4000;
+
+/** Most hosts that a warning names. */
+const mostNames = 20;
+
+const whatToDo = `What to do: Correct ${setupFile} of the base, or setup of the profile; svc logs has all of the output.`;
+
+/** Makes a job's worktree ready before its agent starts: what is to be done, and the doing of it. */
+export const createSetup = (deps: Dependencies) => {
+  const { repos, runCommand, settings } = deps;
+
+  /**
+   * By the profile and the file of the commit that the work began with; null: nothing is to be done. `warn` is told when the
+   * file is left out.
+   * @throws SetupError when the file is broken
+   */
+  const of = async (
+    { setupFor, readOnly }: Pick<ResolvedProfile, "setupFor" | "readOnly">,
+    worktree: Worktree,
+    { warn, signal }: Pick<Run, "warn" | "signal">,
+  ): Promise<Setup | null> => {
+    if (readOnly) return null;
+    const source = await repos.fileAtBase(worktree, { path: setupFile, maxBytes: 65_536 }, signal);
+    const isTrusted = deps.isSandboxed || settings.setupUnsandboxed;
+    if (source !== null && !isTrusted) warn(leftOut);
+    const file = source === null || !isTrusted ? null : parsed(source);
+    return setupOf(file, setupFor(worktree.repoUrl));
+  };
+
+  /** @throws SetupError when the agent is not to be started */
+  const run = async (setup: Setup, job: Job): Promise<void> => {
+    const began = performance.now();
+    const { allowed, refused } = reachOf(setup, job.launch.allowed, settings.setupHosts);
+    if (refused.length > 0) job.run.warn(notPermitted(refused));
+    const work = () => perform(setup, { ...job, launch: { allowed } });
+    const ended = setup.commands.length === 0 ? await work() : await restoring(job, work);
+    const seconds = Math.round((performance.now() - began) / 100) / 10;
+    const { exit_code, failure, log } = ended;
+    job.run.note({ setup: { cache: "none", seconds, exit_code, waited_seconds: 0 } }, { lazy: false });
+    job.run.stage("setup", failure?.sentence);
+    if (failure === null) return;
+    const { sentence, retryable } = failure;
+    if (setup.goesOnFailed && !failure.isFinal)
+      return job.run.warn(`${sentence}; the agent was started all the same`);
+    throw new SetupError(`${sentence}.\n${whatToDo}\n${log.slice(-shownTail)}`.trimEnd(), { retryable });
+  };
+
+  const perform = async (setup: Setup, job: Job): Promise<Ended> => {
+    const denied = new Set<string>();
+    const onDenied = (name: string) => void (denied.size < mostNames && denied.add(name));
+    try {
+      return await runAll(setup, job, onDenied);
+    } finally {
+      if (denied.size > 0) job.run.warn(wasRefused([...denied]));
+    }
+  };
+
+  const runAll = async (
+    { commands, env, timeout, versions }: Setup,
+    { jobId, run: { signal, event }, worktree, launch: { allowed } }: Job,
+    onDenied: (name: string) => void,
+  ): Promise<Ended> => {
+    const given = {
+      jobId,
+      cwd: worktree.path,
+      borrows: borrowedBy(worktree),
+      allowed,
+      env,
+      signal,
+      onDenied,
+    };
+    const tell = (text: string): void => event({ type: "setup", text });
+    const began = performance.now();
+    try {
+      if (Object.keys(versions).length > 0) {
+        const asked = { ...given, run: versionScript(versions), timeoutSeconds: timeout };
+        const missing = missingVersions(
+          versions,
+          (await runCommand({ ...asked, onOutput: () => undefined })).log,
+        );
+        if (missing.length > 0) return { exit_code: null, log: "", failure: lacking(missing) };
+      }
+      if (commands.length === 0) return { exit_code: null, log: "", failure: null };
+      const left = Math.max(1, timeout - (performance.now() - began) / 1000);
+      const ended = await runCommand({
+        ...given,
+        run: scriptOf(commands),
+        timeoutSeconds: left,
+        onOutput: tell,
+      });
+      const { exitCode: exit_code, log } = ended;
+      return { exit_code, log, failure: failureOf(ended, timeout) ?? (await roomFailure()) };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const why = messageOf(error);
+      return {
+        exit_code: null,
+        log: "",
+        failure: { ...mayPass, sentence: `The setup could not be run: ${why}` },
+      };
+    }
+  };
+
+  const roomFailure = async (): Promise<Failure | null> =>
+    await deps.requireRoom().then(
+      () => null,
+      (error: unknown) => ({ sentence: messageOf(error), retryable: true, isFinal: true }),
+    );
+
+  /** Gives the worktree back what the setup changed of its commit, unless work of an earlier agent is uncommitted there. */
+  const restoring = async <Value>({ run: job, ...of }: Job, work: () => Promise<Value>): Promise<Value> => {
+    const { worktree } = of;
+    const { dirty, head: commit } = await repos.inspect(worktree, job.signal);
+    if (commit === null || (dirty && !of.isUntouched)) return await work();
+    try {
+      return await work();
+    } finally {
+      const signal = job.signal.aborted ? AbortSignal.timeout(restoreTimeout) : job.signal;
+      const changed = await repos.checkOutCommit(worktree, { commit, tip: commit }, signal);
+      if (changed.length > 0) job.warn(putBack(changed));
+    }
+  };
+
+  return { of, run };
+};
+
+export type SetUp = ReturnType<typeof createSetup>;
+
+/** @throws SetupError */
+const parsed = (source: string): SetupKeys => {
+  try {
+    return parseSetupFile(source);
+  } catch (cause) {
+    throw new SetupError(messageOf(cause), { retryable: false, cause });
+  }
+};
+
+const noRoom = /No space left on device|ENOSPC|Disk quota exceeded|EDQUOT/i;
+
+const mayPass = { retryable: true, isFinal: false };
+
+/**
+ * | the commands                      | `on_failure: continue` helps | may pass another time |
+ * |-----------------------------------|------------------------------|-----------------------|
+ * | ended well                        |                              |                       |
+ * | found no room on the disk         | no                           | yes                   |
+ * | were ended at their time limit    | yes                          | yes                   |
+ * | ended with an exit code, a signal | yes                          | yes                   |
+ */
+const failureOf = ({ exitCode, timedOut, log }: CommandEnd, timeout: number): Failure | null => {
+  if (exitCode === 0) return null;
+  if (noRoom.test(log))
+    return { sentence: "The setup failed: there is no room left", retryable: true, isFinal: true };
+  if (timedOut) return { ...mayPass, sentence: `The setup was ended at its time limit, ${timeout} s` };
+  const how = exitCode === null ? "a signal ended it" : `exit code ${exitCode}`;
+  return { ...mayPass, sentence: `The setup failed: ${how}` };
+};
+
+const lacking = (missing: readonly string[]): Failure => ({
+  sentence: `The setup needs what is not there: ${missing.join(", ")}`,
+  retryable: false,
+  isFinal: false,
+});
+
+const leftOut = `${setupFile} of the repository was left out, because agents run without a sandbox; SERVICE_SETUP_UNSANDBOXED=true runs it`;
+
+const notPermitted = (names: readonly string[]): string =>
+  `${setupFile} names hosts that a repository may not: ${names.slice(0, mostNames).join(", ")}; name them in sandbox.hosts or setup.hosts of the profile, or in SERVICE_SETUP_HOSTS`;
+
+const wasRefused = (names: readonly string[]): string =>
+  `The setup was refused ${names.join(", ")}: name them in its hosts`;
+
+const putBack = (paths: readonly string[]): string =>
+  `The setup changed files that git does not ignore, which were put back: ${paths.slice(0, mostNames).join(", ")}`;
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

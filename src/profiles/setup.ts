@@ -1,0 +1,94 @@
+import { z } from "zod";
+import { FileFault } from "./contained.ts";
+import { matchesRepository } from "./match.ts";
+import { hostList } from "./sandbox-policy.ts";
+import { parseYamlMap } from "./yaml-map.ts";
+
+/** What the service itself sets for commands and agents. */
+const ownNames =
+  /^(HOME|PATH|TMPDIR|IS_SANDBOX|TRACEPARENT|DISABLE_AUTOUPDATER|NODE_USE_ENV_PROXY|(HTTPS?|ALL|NO)_PROXY|CLAUDE.*|(ANTHROPIC|SERVICE|OTEL|MCP|BASH)_.*)$/i;
+
+const variableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, "must be letters, digits and `_`")
+  .refine((name) => !ownNames.test(name), "is set by the service, and cannot be set here");
+
+/** Together they are one argument of a program. */
+const commands = z
+  .array(
+    z
+      .string("must be text")
+      .refine((text) => text.trim() !== "" && !text.includes("\0"), "must not be empty or have a NUL")
+      .max(2000, "must have at most 2000 characters"),
+    "must be a list",
+  )
+  .max(20, "must be at most 20")
+  .nullish();
+
+const keys = {
+  run: commands,
+  each: commands,
+  /** Seconds, of all commands. */
+  timeout: z
+    .number("must be a number of seconds")
+    .positive("must be more than 0")
+    .max(86_400, "must be at most 86400")
+    .nullish(),
+  on_failure: z.enum(["fail", "continue"], "must be fail or continue").nullish(),
+  env: z
+    .record(
+      variableName,
+      z
+        .string('must be text, as "1"')
+        .max(10_000, "must have at most 10000 characters")
+        .refine((text) => !text.includes("\0"), "must not have a NUL"),
+      "must be NAME: value lines",
+    )
+    .nullish(),
+  hosts: hostList.nullish(),
+  /** By program. YAML takes 3.10 for the number 3.1. */
+  versions: z
+    .record(
+      z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$/, "is no name of a program"),
+      z
+        .union([z.int(), z.string()], 'must be a whole number, or text as "3.12"')
+        .transform(String)
+        .pipe(z.string().regex(/^\d+(\.\d+)*$/, 'must be a version, as 24 or "3.12"')),
+      "must be program: version lines",
+    )
+    .nullish(),
+};
+
+const SetupKeys = z.strictObject(keys);
+export type SetupKeys = z.infer<typeof SetupKeys>;
+
+/** `setup` of a profile: a map is a list of one. */
+export const Setups = z.preprocess(
+  (value) => (typeof value === "object" && value !== null && !Array.isArray(value) ? [value] : value),
+  z.array(
+    z.strictObject({
+      ...keys,
+      repo: z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish(),
+    }),
+    "must be a map, or a list of maps",
+  ),
+);
+type Setups = z.infer<typeof Setups>;
+
+/** The first that is for the repository; one without `repo` is for all. Null: none is. */
+export const setupFor = (setups: Setups, repoUrl: string): SetupKeys | null =>
+  setups.find(({ repo }) => repo === null || repo === undefined || matchesRepository(repo, repoUrl)) ?? null;
+
+/** Where a repository says how it is made ready. */
+export const setupFile = ".svc/setup.yml";
+
+/** @throws FileFault with all its faults in one sentence */
+export const parseSetupFile = (source: string): SetupKeys => {
+  const result = SetupKeys.safeParse(parseYamlMap(setupFile, source));
+  if (result.success) return result.data;
+  const faults = result.error.issues.map((issue) => {
+    const said = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+    return `${issue.path.join(".")} ${said}`.trim();
+  });
+  throw new FileFault(`${setupFile}: ${faults.join("; ")}`);
+};
