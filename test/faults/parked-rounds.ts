@@ -1,8 +1,8 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { isFinal, type Job } from "../../src/contract/job.ts";
-import { outlivesInstance, type JobRecord } from "../../src/store/job-record.ts";
+import { asksPerson, isFinal, type Job } from "../../src/contract/job.ts";
+import { isParked, outlivesInstance, type JobRecord } from "../../src/store/job-record.ts";
 import { startFakeModel } from "../fake-model/fake-model.ts";
 import { processesMarked } from "../processes.ts";
 import { makeRemoteIn } from "../remote.ts";
@@ -44,14 +44,22 @@ const tasks = (isReal: boolean) => [
   { task: "scenario: ask {}" },
   { task: "scenario: plan {}", options: { plan: true } },
   { task: isReal ? 'scenario: bash {"command": "touch work.txt"}' : "scenario: work", profile: "checked" },
+  // Last: it holds those that are not begun.
+  ...(isReal ? [] : [{ task: limited(), profile: "waits" }]),
 ];
+
+/** At its usage limit for a second. */
+const limited = (): string => {
+  const resetsAt = Math.ceil(Date.now() / 1000) + 1;
+  return `scenario: rate-limit ${JSON.stringify({ resetsAt, times: 1 })}`;
+};
 
 /** What a person has seen of a job and said. */
 type Person = { asked: Set<string>; answered: string[] };
 
 /**
- * Kills the service with SIGKILL at random moments while its jobs ask, are answered, are parked, go on, are checked and told of
- * red checks; starts it again, and checks that nothing of it is lost or done twice: a job that waited, or whose agent had
+ * Kills the service with SIGKILL at random moments while its jobs ask, are answered, are parked, wait for a limit, go on, are
+ * checked and told of red checks; starts it again, and checks that nothing of it is lost or done twice: a job that waited, or whose agent had
  * ended, succeeds; nobody is asked a question twice; each answer arrives; red checks are told once.
  */
 export const parkedRounds = async ({
@@ -66,6 +74,8 @@ export const parkedRounds = async ({
   await writeProfile(directory, mending[isReal ? "real" : "stand"]);
   const env: Record<string, string> = {
     SERVICE_AGENT_SANDBOX: "bwrap",
+    SERVICE_MAX_PARALLEL_JOBS: "5",
+    SERVICE_LIMIT_JITTER: "1",
     ...(model !== null && {
       SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
       MODEL_API_BASE_URL: model.url,
@@ -113,6 +123,7 @@ const writeProfile = async (home: string, then: string): Promise<void> => {
   const profiles = join(home, ".service", "profiles");
   await mkdir(profiles, { recursive: true });
   const checks = [{ name: "mended", run: needs(then) }];
+  await writeFile(join(profiles, "waits.yml"), JSON.stringify({ extends: "code", on_limit: "wait" }));
   await writeFile(
     join(profiles, "checked.yml"),
     JSON.stringify({ extends: "code", checks, check_rounds: 1 }),
@@ -132,7 +143,7 @@ const talk = async (
     for (;;) {
       const { job } = await client.get_job({ job_id: id });
       if (isFinal(job.status)) return;
-      if (job.waiting !== null) {
+      if (asksPerson(job.waiting)) {
         person.asked.add(job.waiting.id);
         await delay(random() * 500, undefined, { signal });
         const say = job.waiting.kind === "plan" ? { approve: true } : { text: `Answer ${person.asked.size}` };
@@ -156,8 +167,9 @@ const recordsOf = (home: string, people: Map<string, Person>): Promise<JobRecord
     ),
   );
 
-const momentOf = ({ status, asked, checking, unsettled, process }: JobRecord): string => {
-  if (status !== "running") return status;
+const momentOf = ({ status, held, waiting, asked, checking, unsettled, process }: JobRecord): string => {
+  if (status !== "running") return held === null ? status : "held";
+  if (waiting?.kind === "limit") return "at a limit, parked";
   if (checking !== null) return checking.tell ? "to be told of red checks" : "checks run";
   if (asked !== null)
     return `${asked.answer === null ? "asked" : "answered"}, ${unsettled ? "with a process" : "parked"}`;
@@ -179,7 +191,8 @@ const checkEnd = async ({ service, record, people, tally }: End): Promise<void> 
     void tally.faults.push(`job ${id} (${momentOf(record)} → ${job.status}): ${what}`);
   const { asked, answered } = people.get(id) ?? { asked: new Set(), answered: [] };
   if (job.status === "succeeded") tally.succeeded += 1;
-  else if (job.failure_reason === "instance_lost" && !outlivesInstance(record)) tally.lost += 1;
+  else if (job.failure_reason === "instance_lost" && !outlivesInstance(record) && !isParked(record))
+    tally.lost += 1;
   else fault(`${job.failure_reason}: ${job.error}`);
   if (asked.size > 1 && record.attempt === job.attempt) fault(`a person was asked ${asked.size} times`);
   if (new Set(answered).size < answered.length) fault("two answers to a question were taken");
@@ -196,5 +209,6 @@ const checkWork = async (job: Job, fault: (what: string) => void): Promise<void>
     return;
   }
   const told = await Promise.all(["answer.txt", "agent-output.txt"].map(read));
-  if (!job.options.plan && !/Answer 1/.test(told.join())) fault(`the answer did not arrive: ${told.join()}`);
+  if (job.task === "scenario: ask {}" && !/Answer 1/.test(told.join()))
+    fault(`the answer did not arrive: ${told.join()}`);
 };
