@@ -10,7 +10,7 @@ import { startFakeModel } from "../test/fake-model/fake-model.ts";
 import { atMost, median, type Figure } from "./statistics.ts";
 import { withDirectory } from "./workbench.ts";
 
-const rounds = 30;
+const rounds = 50;
 
 const agentCliBinary = fileURLToPath(new URL("../node_modules/.bin/claude", import.meta.url));
 
@@ -64,14 +64,20 @@ export const asking = (): Promise<Figure[]> =>
     const able: number[] = [];
     const silent: number[] = [];
     for (let round = -2; round < rounds; round += 1) {
-      const ours = await firstDelta(round, { asks: { question: true, plan: false }, hears: true });
-      const theirs = await firstDelta(round, {});
-      if (round < 0) continue;
-      able.push(ours);
-      silent.push(theirs);
+      const both = [
+        async () =>
+          able.push(await firstDelta(round, { asks: { question: true, plan: false }, hears: true })),
+        async () => silent.push(await firstDelta(round, {})),
+      ];
+      // Who comes second finds its files in memory.
+      for (const measure of round % 2 === 0 ? both : both.toReversed()) await measure();
+      if (round >= 0) continue;
+      able.length = 0;
+      silent.length = 0;
     }
     await model.close();
-    const value = median(able) - median(silent);
+    // Of pairs: the machine is slower at some times than at others.
+    const value = median(able.map((time, round) => time - (silent[round] ?? Number.NaN)));
     return [
       {
         what: "start → first delta of an agent that can ask and be told",
@@ -79,7 +85,7 @@ export const asking = (): Promise<Figure[]> =>
         baseline: `${median(silent).toFixed(1)} ms, of one that can do neither`,
         value,
         unit: "ms",
-        target: "at most 5 ms more",
+        target: "at most 5 ms more, as the median of pairs",
         met: atMost(value, 5),
       },
     ];
