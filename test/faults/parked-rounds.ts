@@ -76,6 +76,8 @@ export const parkedRounds = async ({
     SERVICE_AGENT_SANDBOX: "bwrap",
     SERVICE_MAX_PARALLEL_JOBS: "5",
     SERVICE_LIMIT_JITTER: "1",
+    // Who comes late finds the reset in the past.
+    SERVICE_LIMIT_PAUSES: "1",
     ...(model !== null && {
       SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
       MODEL_API_BASE_URL: model.url,
