@@ -160,7 +160,7 @@ test(`every file has at most ${longest} lines`, () => {
 
 /** Lines that each room may have, tests and fixtures apart. Who needs more raises the number in the same commit and says why. */
 const budgets: Record<string, number> = {
-  agents: 3259,
+  agents: 3261,
   chat: 2666,
   cli: 4466,
   client: 655,
@@ -179,7 +179,7 @@ const budgets: Record<string, number> = {
   place: 348,
   profiles: 2320,
   repos: 3680,
-  runner: 1924,
+  runner: 1933,
   sandbox: 900,
   store: 3130,
   telemetry: 1577,

@@ -119,7 +119,9 @@ const passLines = (redact: Redactor, onOutput: (lines: string) => void) => {
   return {
     add: (piece: string): void => {
       line += piece;
-      const end = line.length > maxLog ? line.length : line.lastIndexOf("\n") + 1;
+      const isLong = line.length > maxLog;
+      // Half a secret would be known to nobody.
+      const end = isLong ? line.length - redact.unfinished(line) : line.lastIndexOf("\n") + 1;
       pass(line.slice(0, end));
       line = line.slice(end);
     },

@@ -169,6 +169,16 @@ describe("checks of a job's work", () => {
     });
   });
 
+  test("excuse nothing by a base for which the job had no time left", async () => {
+    const run = "test -f agent-output.txt && exit 1; sleep 1000";
+    const keys = { checks: [{ name: "slow", run }], check_rounds: 0, claude: { timeout: 3 } };
+    const { patch } = await (await claimWith(keys, "scenario: work")).execute();
+    expect(patch).toMatchObject({
+      failure_reason: "checks_failed",
+      checks: [{ status: "failed", exit_code: 1, before: null }],
+    });
+  });
+
   test("of the repository are those of the commit that the work began with, not what the agent makes of them", async () => {
     const job = await claimWith(
       { checks_from: "repository", checks: [{ name: "ours", run: "true" }] },

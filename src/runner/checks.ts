@@ -94,7 +94,14 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     const { worktree, tip, run, launch } = checking;
     const { baseSha: commit, repoKey } = worktree;
     if (commit === null) return null;
-    const key = digest([repoKey ?? worktree.worktreeId, commit, check.run, launch.allowed, launch.env]);
+    const key = digest([
+      repoKey ?? worktree.worktreeId,
+      commit,
+      check.run,
+      check.timeout,
+      launch.allowed,
+      launch.env,
+    ]);
     const begun = Promise.withResolvers<void>();
     const running = mutex.runExclusive(key, async () => {
       begun.resolve();
@@ -105,6 +112,8 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       try {
         await repos.checkOutCommit(worktree, { commit, tip }, run.signal);
         const found = await runOne(checking, check, { before: true, timeLeft });
+        // That the time of this job was over says nothing of the base: it excuses nobody.
+        if (found.status === "timed_out" && timeLeft < check.timeout) return null;
         await baseChecks.put(key, found).catch(() => undefined);
         return found;
       } finally {
