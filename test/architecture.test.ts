@@ -160,7 +160,7 @@ test(`every file has at most ${longest} lines`, () => {
 
 /** Lines that each room may have, tests and fixtures apart. Who needs more raises the number in the same commit and says why. */
 const budgets: Record<string, number> = {
-  agents: 3261,
+  agents: 3264,
   chat: 2666,
   cli: 4466,
   client: 655,
@@ -171,15 +171,15 @@ const budgets: Record<string, number> = {
   http: 2215,
   jobs: 2837,
   kv: 424,
-  lib: 2697,
+  lib: 2707,
   main: 3353,
   mcp: 863,
   oauth: 1007,
   openai: 1111,
-  place: 348,
-  profiles: 2320,
+  place: 391,
+  profiles: 2334,
   repos: 3680,
-  runner: 1933,
+  runner: 1936,
   sandbox: 900,
   store: 3130,
   telemetry: 1577,

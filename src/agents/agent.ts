@@ -60,6 +60,8 @@ export type AgentLaunch = {
   allowed: Allowed;
   /** Further variables; absent: none. */
   env?: Readonly<Record<string, string>>;
+  /** For `sh`: runs before it, beside it in its sandbox. Absent: nothing does. */
+  before?: string;
   /** Wall time limit of a job, seconds. */
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */

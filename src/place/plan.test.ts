@@ -5,7 +5,9 @@ import { parseHosts } from "../lib/allowed-hosts.ts";
 import { missingVersions, reachOf, scriptOf, setupOf, versionScript } from "./plan.ts";
 
 const nothing = {
-  commands: [],
+  run: [],
+  services: [],
+  each: [],
   timeout: 600,
   goesOnFailed: false,
   env: {},
@@ -20,7 +22,8 @@ test("each key of the profile takes the place of the file's", () => {
   const file = { run: ["a"], each: ["b"], timeout: 5, env: { A: "file" }, hosts: ["npm"] };
   expect(setupOf(file, null)).toEqual({
     ...nothing,
-    commands: ["a", "b"],
+    run: ["a"],
+    each: ["b"],
     timeout: 5,
     env: { A: "file" },
     asked: ["npm"],
@@ -34,7 +37,8 @@ test("each key of the profile takes the place of the file's", () => {
   } as const;
   expect(setupOf(file, { ...profile, each: ["c"], hosts: ["pypi"] })).toEqual({
     ...nothing,
-    commands: ["a", "c"],
+    run: ["a"],
+    each: ["c"],
     timeout: 5,
     goesOnFailed: true,
     env: { B: "profile" },

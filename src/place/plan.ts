@@ -1,13 +1,15 @@
 import type { AgentLaunch } from "../agents/agent.ts";
 import { everyHost, judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
-import type { SetupKeys } from "../profiles/setup.ts";
+import type { SetupKeys, SetupService } from "../profiles/setup.ts";
 
 type Allowed = AgentLaunch["allowed"];
 
 /** How a worktree is made ready, all keys decided. */
 export type Setup = {
-  /** For `sh -c`, in the worktree. */
-  commands: string[];
+  /** Commands for `sh -c`, in the worktree; `each` comes after the services have begun. */
+  run: string[];
+  services: SetupService[];
+  each: string[];
   /** Seconds, of all commands. */
   timeout: number;
   goesOnFailed: boolean;
@@ -35,7 +37,9 @@ export const setupOf = (file: SetupKeys | null, profile: SetupKeys | null): Setu
   if (file === null && profile === null) return null;
   const said = <Key extends keyof SetupKeys>(key: Key): SetupKeys[Key] => profile?.[key] ?? file?.[key];
   return {
-    commands: [...(said("run") ?? []), ...(said("each") ?? [])],
+    run: said("run") ?? [],
+    services: said("services") ?? [],
+    each: said("each") ?? [],
     timeout: said("timeout") ?? usualTimeout,
     goesOnFailed: said("on_failure") === "continue",
     env: said("env") ?? {},
@@ -95,7 +99,7 @@ export const scriptOf = (commands: readonly string[]): string =>
     .map((command) => `printf '%s\\n' ${quoted(`$ ${command}`)}; sh -c ${quoted(command)} || exit $?`)
     .join("\n");
 
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+export const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Says a line for each program: its name and what it says of its version, if it is there. */
 export const versionScript = (versions: Setup["versions"]): string =>

@@ -5,6 +5,7 @@ import type { Run } from "../jobs/run.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import { parseSetupFile, setupFile, type SetupKeys } from "../profiles/setup.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
+import { servicesScript } from "./services.ts";
 import { missingVersions, reachOf, scriptOf, type Setup, setupOf, versionScript } from "./plan.ts";
 
 /** Why the agent is not started. */
@@ -82,7 +83,7 @@ export const createSetup = (deps: Dependencies) => {
     const { allowed, refused } = reachOf(setup, job.launch.allowed, settings.setupHosts);
     if (refused.length > 0) job.run.warn(notPermitted(refused));
     const work = () => perform(setup, { ...job, launch: { allowed } });
-    const ended = setup.commands.length === 0 ? await work() : await restoring(job, work);
+    const ended = isEmpty(setup) ? await work() : await restoring(job, work);
     const seconds = Math.round((performance.now() - began) / 100) / 10;
     const { exit_code, failure, log } = ended;
     job.run.note({ setup: { cache: "none", seconds, exit_code, waited_seconds: 0 } }, { lazy: false });
@@ -105,10 +106,11 @@ export const createSetup = (deps: Dependencies) => {
   };
 
   const runAll = async (
-    { commands, env, timeout, versions }: Setup,
+    setup: Setup,
     { jobId, run: { signal, event }, worktree, launch: { allowed } }: Job,
     onDenied: (name: string) => void,
   ): Promise<Ended> => {
+    const { env, timeout, versions } = setup;
     const given = {
       jobId,
       cwd: worktree.path,
@@ -129,11 +131,11 @@ export const createSetup = (deps: Dependencies) => {
         );
         if (missing.length > 0) return { exit_code: null, log: "", failure: lacking(missing) };
       }
-      if (commands.length === 0) return { exit_code: null, log: "", failure: null };
+      if (isEmpty(setup)) return { exit_code: null, log: "", failure: null };
       const left = Math.max(1, timeout - (performance.now() - began) / 1000);
       const ended = await runCommand({
         ...given,
-        run: scriptOf(commands),
+        run: [scriptOf(setup.run), servicesScript(setup.services), scriptOf(setup.each)].join("\n"),
         timeoutSeconds: left,
         onOutput: tell,
       });
@@ -172,6 +174,8 @@ export const createSetup = (deps: Dependencies) => {
 
   return { of, run };
 };
+
+const isEmpty = ({ run, services, each }: Setup): boolean => run.length + services.length + each.length === 0;
 
 export type SetUp = ReturnType<typeof createSetup>;
 

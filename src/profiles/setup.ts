@@ -13,21 +13,35 @@ const variableName = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, "must be letters, digits and `_`")
   .refine((name) => !ownNames.test(name), "is set by the service, and cannot be set here");
 
+const command = z
+  .string("must be text")
+  .refine((text) => text.trim() !== "" && !text.includes("\0"), "must not be empty or have a NUL")
+  .max(2000, "must have at most 2000 characters");
+
 /** Together they are one argument of a program. */
-const commands = z
-  .array(
-    z
-      .string("must be text")
-      .refine((text) => text.trim() !== "" && !text.includes("\0"), "must not be empty or have a NUL")
-      .max(2000, "must have at most 2000 characters"),
-    "must be a list",
-  )
-  .max(20, "must be at most 20")
-  .nullish();
+const commands = z.array(command, "must be a list").max(20, "must be at most 20").nullish();
+
+/** Runs beside what the job does. `ready`: a command that succeeds once it does its work. */
+const SetupService = z.strictObject({
+  name: z
+    .string("must be text")
+    .regex(/^[a-z0-9][a-z0-9-]{0,39}$/, "must be lower-case letters, digits and `-`"),
+  command,
+  ready: command,
+});
+export type SetupService = z.infer<typeof SetupService>;
 
 const keys = {
   run: commands,
   each: commands,
+  services: z
+    .array(SetupService, "must be a list")
+    .max(8, "must be at most 8")
+    .refine(
+      (services) => new Set(services.map(({ name }) => name)).size === services.length,
+      "must have a name of their own each",
+    )
+    .nullish(),
   /** Seconds, of all commands. */
   timeout: z
     .number("must be a number of seconds")

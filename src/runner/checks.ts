@@ -21,7 +21,7 @@ type Checking = {
   /** Paths that differ from the base. */
   paths: readonly string[];
   definitions: readonly CheckDefinition[];
-  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env">;
+  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env" | "before">;
   /** How often the agent was told of red checks. */
   round: number;
 };
@@ -71,7 +71,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     run.event({ type: "check_start", name, before, run: command, round });
     const ended = await runCommand({
       jobId,
-      run: command,
+      run: `${launch.before ?? ""}${command}`,
       cwd: worktree.path,
       borrows: borrowedBy(worktree),
       allowed: launch.allowed,
@@ -101,6 +101,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       check.timeout,
       launch.allowed,
       launch.env,
+      launch.before,
     ]);
     const begun = Promise.withResolvers<void>();
     const running = mutex.runExclusive(key, async () => {

@@ -1,4 +1,4 @@
-import type { Agent, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, AgentLaunch, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Outcome, Run } from "../jobs/run.ts";
 import { needsInput } from "../jobs/answer.ts";
 import type { Check } from "../contract/check.ts";
@@ -6,6 +6,7 @@ import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { Setup } from "../place/plan.ts";
+import { servicesScript } from "../place/services.ts";
 import type { SetUp } from "../place/setup.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { borrowedBy, type Repos } from "../repos/repos.ts";
@@ -101,7 +102,8 @@ export const createRunner = (deps: Dependencies) => {
       ...run,
       ...(!isFirst && { warn: () => undefined }),
     });
-    const given: Given = { run, profile, place, definitions, progress, ...(setup && { env: setup.env }) };
+    const within = setup && { env: setup.env, before: servicesScript(setup.services) };
+    const given: Given = { run, profile, place, definitions, progress, within };
     if (setup !== null && isFirst) await ready(record, setup, given);
     let next = begun(record, definitions);
     for (;;) {
@@ -166,7 +168,7 @@ export const createRunner = (deps: Dependencies) => {
     return { job: ended };
   };
 
-  const launchOf = async (record: JobRecord, { profile, place, progress, env }: Given) => {
+  const launchOf = async (record: JobRecord, { profile, place, progress, within }: Given) => {
     const { own, worktree } = place;
     const isFurther = record.resumed_at !== null || progress.agent !== null;
     const launch = await profile.materialise({
@@ -179,7 +181,7 @@ export const createRunner = (deps: Dependencies) => {
       allowHosts: record.allow_hosts,
       taskFiles: await filesOf(record),
     });
-    return { ...launch, ...(env && { env }) };
+    return { ...launch, ...within };
   };
 
   const runProcess = async (
@@ -342,8 +344,8 @@ type Given = {
   place: Place;
   definitions: CheckDefinition[];
   progress: Progress;
-  /** Of its setup; absent: none. */
-  env?: Record<string, string>;
+  /** What its setup says for its agent and checks. */
+  within: Pick<AgentLaunch, "env" | "before"> | null;
 };
 
 /** What an agent has left and said, and how its checks went. */

@@ -97,6 +97,13 @@ describe("the setup of a job's worktree", () => {
       true,
       null,
     ],
+    [
+      "a service ends",
+      { services: [{ name: "db", command: "echo no data; exit 3", ready: "false" }] },
+      /exit code 97\.\nWhat to do: .*\nThe service db ended with exit code 3:\nno data$/,
+      true,
+      97,
+    ],
     ["a program is missing", { versions: { git: 1000 } }, /not there: git 1000 \(.* is there\)/, false, null],
     [
       "there is no room",
@@ -206,6 +213,24 @@ describe("the setup of a job's worktree", () => {
     expect(await plainGit(path, "status", "--porcelain")).toBe("");
     await writeFile(join(path, "go.ignored"), "");
     expect((await job.execute({}, await job.stored())).kind).toBe("succeeded");
+  });
+
+  test("starts its services before `each`, beside the agent and each check, and leaves none", async () => {
+    const beats = "echo $$ >> pids.ignored; while :; do date > beat.ignored; sleep 0.05; done";
+    const services = [{ name: "beat", command: beats, ready: "test -e beat.ignored" }];
+    const isBeating = "rm -f beat.ignored; until test -e beat.ignored; do sleep 0.05; done";
+    const checks = [{ name: "beats", run: isBeating, timeout: 20 }];
+    const each = ["test -e run.ignored", isBeating];
+    const job = await claimWith(
+      { run: ["test ! -e pids.ignored; touch run.ignored"], each, services, env: { DUMP_TO: "env.ignored" } },
+      { profile: { checks } },
+    );
+    expect((await job.execute()).patch).toMatchObject({ checks: [{ status: "passed" }] });
+    const path = String((await job.stored()).worktree_path);
+    const pids = (await readFile(join(path, "pids.ignored"), "utf8")).trim().split("\n");
+    expect(pids).toHaveLength(3);
+    for (const pid of pids)
+      expect(await readFile(`/proc/${pid}/status`, "utf8").catch(() => "gone")).toMatch(/^gone$|State:\s+Z/);
   });
 
   test("is not run again for a job that goes on; its env holds", async () => {

@@ -25,7 +25,12 @@ beforeAll(async () => {
   registry = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const profiles = join(home, ".service", "profiles");
   await mkdir(profiles, { recursive: true });
-  const checks = [{ name: "package", run: 'test "$(cat package.ignored) $LEVEL" = "a package 3"' }];
+  const checks = [
+    {
+      name: "package",
+      run: 'test "$(cat package.ignored) $LEVEL $(curl -s $WEB_AT)" = "a package 3 served"',
+    },
+  ];
   await writeFile(join(profiles, "checked.yml"), JSON.stringify({ extends: "code", checks }));
   service = await startService({
     home,
@@ -47,6 +52,11 @@ const shown = async (...args: string[]): Promise<string> =>
 /** Ends well if the host lets itself be fetched from. */
 const fetches = (url: string): string => `curl --silent --fail --max-time 20 ${url}`;
 
+/** Of a service in the sandbox, which has ports of its own. */
+const web = "http://127.0.0.1:8123/";
+
+const serves = `require("http").createServer((_, answer) => answer.end("served")).listen(8123, "127.0.0.1")`;
+
 test("a repository's setup is run in the sandbox with its hosts alone; the agent has its files and env, and no hosts", async () => {
   const run = [
     `${fetches(`http://${registry}/`)} > package.ignored`,
@@ -56,8 +66,10 @@ test("a repository's setup is run in the sandbox with its hosts alone; the agent
   const file = {
     run,
     hosts: [registry, "never.invalid"],
-    env: { LEVEL: "3", ASK_AT: `http://${registry}/` },
+    env: { LEVEL: "3", ASK_AT: `http://${registry}/`, WEB_AT: web },
     versions: { git: 2 },
+    services: [{ name: "web", command: `exec node -e '${serves}'`, ready: `curl --fail ${web}` }],
+    each: [`curl --fail --silent ${web}`],
   };
   const job = await runJob(service, "Write it", {
     repo_url: await withSetup(file),
@@ -69,7 +81,9 @@ test("a repository's setup is run in the sandbox with its hosts alone; the agent
     checks: [{ status: "passed" }],
     sandbox: { mode: "bwrap", network: "model" },
   });
-  expect(await readFile(join(String(job.worktree_path), "said.ignored"), "utf8")).toBe("a package 3\nnone\n");
+  expect(await readFile(join(String(job.worktree_path), "said.ignored"), "utf8")).toBe(
+    "a package 3\nnone\nserved",
+  );
   expect(stagesOf(job).slice(3, 6)).toEqual(["worktree_ready", "setup", "agent_started"]);
   const warnings = job.warnings.join("\n");
   expect(warnings).toContain("hosts that a repository may not: never.invalid;");

@@ -54,6 +54,7 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
     cwd,
     env: variables,
     ...(launch.env !== undefined && { within: launch.env }),
+    ...(launch.before !== undefined && { before: launch.before }),
     marker: jobMarker(id, env[instanceVariable]),
     box: place.box,
   });

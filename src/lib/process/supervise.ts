@@ -20,6 +20,8 @@ export type SuperviseOptions = {
   env: Record<string, string>;
   /** Further variables of the program alone: what others wrote must not reach what puts the sandbox around it. Absent: none. */
   within?: Readonly<Record<string, string>>;
+  /** For `sh`: runs before the program, in its sandbox; what it starts in the background goes on beside the program. Absent: nothing. */
+  before?: string;
   /** Marks the processes of this run: must be unique to it. */
   marker: Marker;
   /** A sandbox around it. */
@@ -90,7 +92,9 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const program = box === null ? executable.path : await realpath(executable.path);
   const given = Object.entries(options.within ?? {}).map(([name, value]) => `${name}=${value}`);
   const assigned = given.length === 0 ? [] : ["/usr/bin/env", ...given];
-  const [file = "", ...args] = [...(await prefixOf(box)), ...assigned, program, ...options.args];
+  const { before = "" } = options;
+  const preceded = before === "" ? [] : ["/bin/sh", "-c", `${before}\nexec "$@"`, "sh"];
+  const [file = "", ...args] = [...(await prefixOf(box)), ...assigned, ...preceded, program, ...options.args];
   const filter = box?.filter ?? null;
   const child = await start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);
