@@ -171,7 +171,7 @@ const budgets: Record<string, number> = {
   http: 2215,
   jobs: 2837,
   kv: 424,
-  lib: 2707,
+  lib: 2716,
   main: 3353,
   mcp: 863,
   oauth: 1007,

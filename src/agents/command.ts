@@ -79,7 +79,7 @@ export const createRunCommand =
       args: ["-c", `exec 2>&1\n${run}`],
       cwd,
       env: { ...passedOn(settings, env), HOME: home, CI: "true", [jobVariable]: jobId, ...entered?.env },
-      within: command.env,
+      within: { env: command.env },
       marker: jobMarker(jobId, env[instanceVariable]),
       box: entered?.box ?? null,
       stdin: "",

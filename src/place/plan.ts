@@ -35,17 +35,18 @@ const usualTimeout = 600;
  */
 export const setupOf = (file: SetupKeys | null, profile: SetupKeys | null): Setup | null => {
   if (file === null && profile === null) return null;
-  const said = <Key extends keyof SetupKeys>(key: Key): SetupKeys[Key] => profile?.[key] ?? file?.[key];
+  const said = <Key extends keyof SetupKeys>(key: Key, usual: NonNullable<SetupKeys[Key]>) =>
+    profile?.[key] ?? file?.[key] ?? usual;
   return {
-    run: said("run") ?? [],
-    services: said("services") ?? [],
-    each: said("each") ?? [],
-    timeout: said("timeout") ?? usualTimeout,
-    goesOnFailed: said("on_failure") === "continue",
-    env: said("env") ?? {},
+    run: said("run", []),
+    services: said("services", []),
+    each: said("each", []),
+    timeout: said("timeout", usualTimeout),
+    goesOnFailed: said("on_failure", "fail") === "continue",
+    env: said("env", {}),
     hosts: profile?.hosts ?? [],
     asked: profile?.hosts ? [] : (file?.hosts ?? []),
-    versions: said("versions") ?? {},
+    versions: said("versions", {}),
   };
 };
 

@@ -53,8 +53,7 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
     args: claudeArguments(request),
     cwd,
     env: variables,
-    ...(launch.env !== undefined && { within: launch.env }),
-    ...(launch.before !== undefined && { before: launch.before }),
+    within: launch,
     marker: jobMarker(id, env[instanceVariable]),
     box: place.box,
   });

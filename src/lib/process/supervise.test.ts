@@ -43,7 +43,10 @@ const forever = "while :; do sleep 0.1; done";
 
 test("gives variables to the program alone, not to what puts the sandbox around it", async () => {
   const box = { prefix: ["/bin/sh", "-c", 'echo "outside: $EVIL"; exec "$@"', "sh"], filter: null };
-  const { supervised, output } = await shell('echo "inside: $EVIL, $$"', { box, within: { EVIL: "a b=c" } });
+  const { supervised, output } = await shell('echo "inside: $EVIL, $$"', {
+    box,
+    within: { env: { EVIL: "a b=c" } },
+  });
   await supervised.ended;
   expect(output()).toBe(`outside: \ninside: a b=c, ${supervised.pid}\n`);
 });

@@ -18,16 +18,21 @@ export type SuperviseOptions = {
   cwd: string;
   /** The whole environment of the process; the marker is added. */
   env: Record<string, string>;
-  /** Further variables of the program alone: what others wrote must not reach what puts the sandbox around it. Absent: none. */
-  within?: Readonly<Record<string, string>>;
-  /** For `sh`: runs before the program, in its sandbox; what it starts in the background goes on beside the program. Absent: nothing. */
-  before?: string;
+  /** What only the program gets, in its sandbox. Absent: nothing. */
+  within?: Within;
   /** Marks the processes of this run: must be unique to it. */
   marker: Marker;
   /** A sandbox around it. */
   box?: Box | null;
   /** Written to the standard input, which is then closed. Absent: `stdin` is the caller's to write and end. */
   stdin?: string;
+};
+
+type Within = {
+  /** Further variables: what others wrote must not reach what puts the sandbox around it. Absent: none. */
+  env?: Readonly<Record<string, string>>;
+  /** For `sh`: runs before the program; what it leaves in the background goes on beside it. Absent: nothing. */
+  before?: string;
 };
 
 export type Box = {
@@ -90,11 +95,12 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
     return { ok: false, code: "no_directory", message: `The working directory ${cwd} does not exist.` };
   // Inside, a link to the program may not be there.
   const program = box === null ? executable.path : await realpath(executable.path);
-  const given = Object.entries(options.within ?? {}).map(([name, value]) => `${name}=${value}`);
-  const assigned = given.length === 0 ? [] : ["/usr/bin/env", ...given];
-  const { before = "" } = options;
-  const preceded = before === "" ? [] : ["/bin/sh", "-c", `${before}\nexec "$@"`, "sh"];
-  const [file = "", ...args] = [...(await prefixOf(box)), ...assigned, ...preceded, program, ...options.args];
+  const [file = "", ...args] = [
+    ...(await prefixOf(box)),
+    ...preceding(options.within ?? {}),
+    program,
+    ...options.args,
+  ];
   const filter = box?.filter ?? null;
   const child = await start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);
@@ -104,6 +110,15 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const { pid, stdin, stdout, stderr } = child;
   const { promise, stop } = ended;
   return { ok: true, process: { pid, identity, stdin, stdout, stderr, ended: promise, stop } };
+};
+
+/** Arguments that come before the program. */
+const preceding = ({ env = {}, before = "" }: Within): string[] => {
+  const given = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  return [
+    ...(given.length === 0 ? [] : ["/usr/bin/env", ...given]),
+    ...(before === "" ? [] : ["/bin/sh", "-c", `${before}\nexec "$@"`, "sh"]),
+  ];
 };
 
 const isDirectory = async (path: string): Promise<boolean> =>
