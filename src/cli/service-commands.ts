@@ -54,9 +54,12 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Check git, the agent CLI, the model credential, gh and its rights, disk, store, clock and service, with the settings that svc serve would have. Exit 1 when there is a fault.",
     )
-    .option("--offline", "do not ask the git host, and write nothing")
+    .addOption(new Option("--offline", "do not ask the git host, and write nothing").conflicts("repo"))
+    .option("-r, --repo <url>", "say what a job of this git repository would get, too")
+    .option("-p, --profile <name>", "with --repo: its profile", "auto")
+    .option("--base, --base-ref <ref>", "with --repo: its branch or tag (default: the default branch)")
     .option("--json", "print the checks as JSON")
-    .addHelpText(...examples("svc doctor", "svc doctor --offline --json"))
+    .addHelpText(...examples("svc doctor", "svc doctor --offline --json", "svc doctor --repo acme/app"))
     .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
   program
     .command("agents")

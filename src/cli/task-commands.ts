@@ -30,6 +30,18 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
   nameOptions(submitOptions(run))
     .addHelpText("after", runExamples)
     .action(lazily(async () => (await import("./commands/run.ts")).run));
+  program
+    .command("setup")
+    .summary("try the setup of a repository")
+    .description(
+      "Make a worktree ready as for a job, with what .svc/setup.yml or the profile says, and show how it goes; no agent is started, and the worktree is removed. Exit 0 only if it went well.",
+    )
+    .option("-r, --repo <url>", "git repository; in a checkout, that of the checkout")
+    .option("-p, --profile <name>", "profile whose setup and sandbox it has", "auto")
+    .option("--base, --base-ref <ref>", "branch or tag to set up (default: as for svc run)")
+    .option(...json)
+    .addHelpText(...examples("svc setup --repo acme/app", "svc setup -p code --base v2"))
+    .action(lazily(async () => (await import("./commands/setup.ts")).setup));
   const retry = program
     .command("retry")
     .summary("submit the task of a job again")

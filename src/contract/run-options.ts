@@ -72,6 +72,7 @@ const values = {
     "Fix the dates",
   ),
   plan: optional(z.boolean(), "Whether a person approves the agent's plan before it works", true),
+  setup_only: optional(z.boolean(), "Whether the job ends after its setup: no agent is started", true),
 };
 
 /** What a submission changes for its own job alone. Null: not given. */

@@ -151,7 +151,8 @@ export const createTaskCheck =
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
     requireAllowed(allow_hosts, profile);
-    await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
+    if (options.setup_only !== true)
+      await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     const isGiven = base_ref !== "" || repoUrl === "";
     const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
     return { repoUrl, profile, ...base };

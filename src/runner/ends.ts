@@ -2,8 +2,10 @@ import type { TurnOutcome } from "../agents/agent.ts";
 import { type Check, isRed } from "../contract/check.ts";
 import { unanswered } from "../jobs/answer.ts";
 import type { Interruption, Outcome, Run } from "../jobs/run.ts";
+import type { Setup } from "../place/plan.ts";
 import { SetupError } from "../place/setup.ts";
 import { ProfileError } from "../profiles/profile.ts";
+import { setupFile } from "../profiles/setup.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
@@ -27,6 +29,18 @@ export type Progress = {
 
 /** The plan is not wanted: nothing is done. */
 export const refusedPlan: Outcome = { kind: "succeeded", patch: { outcome: "plan" } };
+
+/** Only its setup was wanted; `setup` null: there is none. */
+export const setUp = (setup: Setup | null): Outcome => ({
+  kind: "succeeded",
+  patch: {
+    outcome: "no_change",
+    summary: setup === null ? nothingToSetUp : "The worktree was set up.",
+    branch: null,
+  },
+});
+
+const nothingToSetUp = `There is no setup: write ${setupFile} in the repository, or setup in the profile.`;
 
 export const unansweredRun = (record: JobRecord, { waiting }: Asking): Outcome => ({
   kind: "failed",

@@ -33,6 +33,7 @@ import {
   interrupted,
   type Progress,
   refusedPlan,
+  setUp,
   unansweredRun,
 } from "./ends.ts";
 import { type Place, prepare } from "./place.ts";
@@ -90,11 +91,33 @@ export const createRunner = (deps: Dependencies) => {
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
     if (deps.sandboxWarning !== null) run.warn(deps.sandboxWarning);
     if (record.asked?.answer?.kind === "refuse") return refusedPlan;
+    const { setup, given } = await placeOf(record, run, progress);
+    if (record.options.setup_only === true) return setUp(setup);
+    let next = begun(record, given.definitions);
+    for (;;) {
+      const worked = next.job.checking === null ? await work(next, given) : next;
+      if ("outcome" in worked) return worked.outcome;
+      const concluded = await conclude(worked.job, given);
+      if ("outcome" in concluded) return concluded.outcome;
+      next = concluded;
+    }
+  };
+
+  /** Where the job's agent works, made ready. */
+  const placeOf = async (
+    record: JobRecord,
+    run: Run,
+    progress: Progress,
+  ): Promise<{ setup: Setup | null; given: Given }> => {
     const profile = await profiles.pin(record.profile);
     const place = await prepare(record, run, {
       profile,
       repos,
-      onMade: (worktree) => Object.assign(progress, { worktree, isThrowaway: profile.readOnly }),
+      onMade: (worktree) =>
+        Object.assign(progress, {
+          worktree,
+          isThrowaway: profile.readOnly || record.options.setup_only === true,
+        }),
     });
     const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
     const isFirst = record.resumed_at === null && record.checking === null;
@@ -105,14 +128,7 @@ export const createRunner = (deps: Dependencies) => {
     const within = setup && { env: setup.env, before: servicesScript(setup.services) };
     const given: Given = { run, profile, place, definitions, progress, within };
     if (setup !== null && isFirst) await ready(record, setup, given);
-    let next = begun(record, definitions);
-    for (;;) {
-      const worked = next.job.checking === null ? await work(next, given) : next;
-      if ("outcome" in worked) return worked.outcome;
-      const concluded = await conclude(worked.job, given);
-      if ("outcome" in concluded) return concluded.outcome;
-      next = concluded;
-    }
+    return { setup, given };
   };
 
   /** @throws SetupError when its agent is not to be started */
@@ -121,7 +137,9 @@ export const createRunner = (deps: Dependencies) => {
     const isUntouched = configDir === null && (worktreeId === null || worktreeId === jobId);
     const { run, place } = given;
     const launch = await launchOf(record, given);
-    await deps.setup.run(setup, { jobId, run, worktree: place.worktree, launch, isUntouched });
+    const goesOnFailed = setup.goesOnFailed && record.options.setup_only !== true;
+    const job = { jobId, run, worktree: place.worktree, launch, isUntouched };
+    await deps.setup.run({ ...setup, goesOnFailed }, job);
   };
 
   /** A turn of the agent. The job with what came of it; or how it ends, when there is nothing to deliver. */

@@ -2,6 +2,7 @@ import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../contract/errors.ts";
+import { noOptions } from "../contract/run-options.ts";
 import { plainGit } from "../repos/plain-git.fixture.ts";
 import { until } from "../../test/until.ts";
 import { claimJob } from "./runner.fixture.ts";
@@ -231,6 +232,21 @@ describe("the setup of a job's worktree", () => {
     expect(pids).toHaveLength(3);
     for (const pid of pids)
       expect(await readFile(`/proc/${pid}/status`, "utf8").catch(() => "gone")).toMatch(/^gone$|State:\s+Z/);
+  });
+
+  test("is all that a job does which wants no more: its worktree is removed", async () => {
+    const options = { ...noOptions, setup_only: true };
+    const job = await claimWith({ run: ["echo ready > made.ignored"] }, { patch: { options } });
+    const { kind, patch } = await job.execute();
+    expect({ kind, ...patch }).toMatchObject({ kind: "succeeded", outcome: "no_change", branch: null });
+    const stored = await job.stored();
+    expect(stored).toMatchObject({ session_id: null, cost_usd: null, setup: { exit_code: 0 } });
+    expect(await stat(String(stored.worktree_path)).catch(() => null)).toBeNull();
+    const failed = await claimWith({ run: ["exit 3"] }, { patch: { options } });
+    expect((await failed.execute()).patch).toMatchObject({ failure_reason: "setup_failed" });
+    expect(await stat(String((await failed.stored()).worktree_path)).catch(() => null)).toBeNull();
+    const none = await claimWith(null, { patch: { options } });
+    expect((await none.execute()).patch.summary).toContain("There is no setup: write .svc/setup.yml");
   });
 
   test("is not run again for a job that goes on; its env holds", async () => {

@@ -85,8 +85,14 @@ const checkFlags = (options: RunOptions): void => {
 };
 
 /** The repository and base that are named, or those of the checkout around the current directory. */
-const placeOf = async (
-  { repo, baseRef, worktreeId, sessionId, json }: RunOptions,
+export const placeOf = async (
+  {
+    repo,
+    baseRef,
+    worktreeId,
+    sessionId,
+    json,
+  }: Pick<RunOptions, "repo" | "baseRef" | "worktreeId" | "sessionId" | "json">,
   connection: Connection,
 ): Promise<Pick<TaskInput, "repo_url" | "base_ref">> => {
   const named = { repo_url: "", base_ref: baseRef ?? "" };
