@@ -28,7 +28,7 @@ test("without services nothing is done", () => {
 test("each service begins when the one before is ready; one may end well, as those that go to the background", async () => {
   const ended = await shell(
     { name: "first", command: "sleep 0.3; touch 'it is'", ready: "test -e 'it is'" },
-    { name: "second", command: "test -e 'it is' && touch second; yes", ready: "test -e second" },
+    { name: "second", command: "test -e 'it is' && touch second; sleep 1", ready: "test -e second" },
     { name: "third", command: "head -c 300000 /dev/zero; touch third", ready: "test -e third" },
     { name: "no-word", command: "sleep 1", ready: "true" },
   );
