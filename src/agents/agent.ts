@@ -1,7 +1,7 @@
 import type { AgentEvent } from "../contract/event.ts";
 import type { FailureReason, JobSandbox, Question, Report, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
-import type { Allowed } from "../sandbox/sandbox.ts";
+import type { Allowed, Mount } from "../sandbox/sandbox.ts";
 
 /**
  * PORT. A coding agent's CLI. Its processes run one turn after another: many for a conversation, a single one, which
@@ -62,6 +62,8 @@ export type AgentLaunch = {
   env?: Readonly<Record<string, string>>;
   /** For `sh`: runs before it, beside it in its sandbox. Absent: nothing does. */
   before?: string;
+  /** What is kept of its HOME. Absent: nothing. */
+  mounts?: readonly Mount[];
   /** Wall time limit of a job, seconds. */
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */

@@ -2,7 +2,7 @@ import { jobMarker, instanceVariable, jobVariable } from "../lib/process/marker.
 import { supervise } from "../lib/process/supervise.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { createTailBuffer } from "../lib/tail-buffer.ts";
-import { noSandbox, type Allowed, type Sandbox } from "../sandbox/sandbox.ts";
+import { noSandbox, type Allowed, type Mount, type Sandbox } from "../sandbox/sandbox.ts";
 import { passedOn } from "./claude/claude.ts";
 import type { ClaudeSettings } from "./claude/settings.ts";
 
@@ -15,6 +15,8 @@ type Command = {
   /** Directories of objects that the clone in `cwd` borrows. */
   borrows: readonly string[];
   allowed: Allowed;
+  /** As of an agent's launch. */
+  mounts?: readonly Mount[] | undefined;
   /** Further variables. */
   env: Readonly<Record<string, string>>;
   timeoutSeconds: number;
@@ -68,6 +70,7 @@ export const createRunCommand =
       cwd,
       writable: [],
       readable: borrows,
+      mounts: command.mounts ?? [],
       routes: [],
       allowed,
       onDenied: command.onDenied ?? (() => undefined),

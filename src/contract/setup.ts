@@ -3,7 +3,11 @@ import { z } from "zod";
 /** How a worktree was made ready. */
 export const JobSetup = z
   .object({
-    cache: z.enum(["none"]).meta({ description: "none: all commands were run" }),
+    cache: z.enum(["cold", "nearest", "warm", "none"]).meta({
+      description:
+        "What was there of earlier setups: nothing yet, that of another key, all of it; none: nothing is kept",
+      example: "warm",
+    }),
     seconds: z.number().meta({ example: 12.5, description: "How long it took" }),
     exit_code: z.int().nullable().meta({
       example: 0,

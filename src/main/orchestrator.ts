@@ -1,4 +1,6 @@
 import { createRunCommand } from "../agents/command.ts";
+import { createEnvironments } from "../place/environments.ts";
+import { createWarm } from "../place/warm.ts";
 import { createSetup } from "../place/setup.ts";
 import { createChecks } from "../runner/checks.ts";
 import { randomBytes, randomUUID } from "node:crypto";
@@ -168,6 +170,13 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     canChange: async ({ profile }: JobRecord): Promise<boolean> =>
       hasOtherKey(settings) && (await profiles.pin(profile).catch(() => null))?.onLimit === "api_key",
   };
+  const environments = createEnvironments({
+    root: join(settings.worktreeRoot, ".environments"),
+    maxBytes: settings.envCacheBytes,
+    log,
+    signal,
+  });
+  await environments.start();
   const runCommand = createRunCommand({ settings, env, redact, sandbox });
   const runner = createRunner({
     ...context,
@@ -179,6 +188,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     setup: createSetup({
       repos,
       runCommand,
+      warm: createWarm({
+        repos,
+        environments,
+        ownHome: sandbox.mode === "bwrap" ? settings.agentHome : null,
+      }),
       requireRoom: disks.requireRoom,
       isSandboxed: sandbox.mode !== "off",
       settings,

@@ -8,6 +8,7 @@ const nothing = {
   run: [],
   services: [],
   each: [],
+  cache: null,
   timeout: 600,
   goesOnFailed: false,
   env: {},

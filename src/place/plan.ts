@@ -1,6 +1,7 @@
 import type { AgentLaunch } from "../agents/agent.ts";
+import type { JobSetup } from "../contract/setup.ts";
 import { everyHost, judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
-import type { SetupKeys, SetupService } from "../profiles/setup.ts";
+import type { SetupCache, SetupKeys, SetupService } from "../profiles/setup.ts";
 
 type Allowed = AgentLaunch["allowed"];
 
@@ -10,6 +11,8 @@ export type Setup = {
   run: string[];
   services: SetupService[];
   each: string[];
+  /** What is kept of `run`; null: nothing. */
+  cache: SetupCache | null;
   /** Seconds, of all commands. */
   timeout: number;
   goesOnFailed: boolean;
@@ -20,6 +23,12 @@ export type Setup = {
   /** By program. */
   versions: Record<string, string>;
 };
+
+/** How commands went, for the record; `failure`: why the agent should not be started. */
+export type Ended = Pick<JobSetup, "exit_code"> & { log: string; failure: Failure | null };
+
+/** `isFinal`: whatever `on_failure` says. */
+export type Failure = { sentence: string; retryable: boolean; isFinal: boolean };
 
 /** Seconds that a setup may take which does not say. */
 const usualTimeout = 600;
@@ -41,6 +50,7 @@ export const setupOf = (file: SetupKeys | null, profile: SetupKeys | null): Setu
     run: said("run", []),
     services: said("services", []),
     each: said("each", []),
+    cache: profile?.cache ?? file?.cache ?? null,
     timeout: said("timeout", usualTimeout),
     goesOnFailed: said("on_failure", "fail") === "continue",
     env: said("env", {}),

@@ -6,7 +6,17 @@ import type { ResolvedProfile } from "../profiles/profile.ts";
 import { parseSetupFile, setupFile, type SetupKeys } from "../profiles/setup.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
 import { servicesScript } from "./services.ts";
-import { missingVersions, reachOf, scriptOf, type Setup, setupOf, versionScript } from "./plan.ts";
+import {
+  type Ended,
+  type Failure,
+  missingVersions,
+  reachOf,
+  scriptOf,
+  type Setup,
+  setupOf,
+  versionScript,
+} from "./plan.ts";
+import { InTheWay, type Warm } from "./warm.ts";
 
 /** Why the agent is not started. */
 export class SetupError extends Error {
@@ -22,6 +32,7 @@ export class SetupError extends Error {
 type Dependencies = {
   repos: Repos;
   runCommand: RunCommand;
+  warm: Warm;
   /** Rejects with a sentence when the disk is full. */
   requireRoom: () => Promise<void>;
   /** Whether commands run in a sandbox. */
@@ -33,16 +44,10 @@ type Job = {
   jobId: string;
   run: Run;
   worktree: Worktree;
-  launch: Pick<AgentLaunch, "allowed">;
+  launch: Pick<AgentLaunch, "allowed" | "mounts">;
   /** No agent has worked in the worktree: all that is not of its commit comes from a setup that was interrupted. */
   isUntouched: boolean;
 };
-
-/** How it went, for the record; `failure`: why the agent should not be started. */
-type Ended = Pick<JobSetup, "exit_code"> & { log: string; failure: Failure | null };
-
-/** `isFinal`: whatever `on_failure` says. */
-type Failure = { sentence: string; retryable: boolean; isFinal: boolean };
 
 /** Longest time in which a worktree gets its files back after its job was stopped, ms. */
 const restoreTimeout = 60_000;
@@ -82,11 +87,11 @@ export const createSetup = (deps: Dependencies) => {
     const began = performance.now();
     const { allowed, refused } = reachOf(setup, job.launch.allowed, settings.setupHosts);
     if (refused.length > 0) job.run.warn(notPermitted(refused));
-    const work = () => perform(setup, { ...job, launch: { allowed } });
+    const work = () => perform(setup, { ...job, launch: { ...job.launch, allowed } });
     const ended = isEmpty(setup) ? await work() : await restoring(job, work);
     const seconds = Math.round((performance.now() - began) / 100) / 10;
-    const { exit_code, failure, log } = ended;
-    job.run.note({ setup: { cache: "none", seconds, exit_code, waited_seconds: 0 } }, { lazy: false });
+    const { exit_code, failure, log, cache, waited_seconds } = ended;
+    job.run.note({ setup: { cache, seconds, exit_code, waited_seconds } }, { lazy: false });
     job.run.stage("setup", failure?.sentence);
     if (failure === null) return;
     const { sentence, retryable } = failure;
@@ -95,7 +100,7 @@ export const createSetup = (deps: Dependencies) => {
     throw new SetupError(`${sentence}.\n${whatToDo}\n${log.slice(-shownTail)}`.trimEnd(), { retryable });
   };
 
-  const perform = async (setup: Setup, job: Job): Promise<Ended> => {
+  const perform = async (setup: Setup, job: Job): Promise<Made> => {
     const denied = new Set<string>();
     const onDenied = (name: string) => void (denied.size < mostNames && denied.add(name));
     try {
@@ -105,51 +110,57 @@ export const createSetup = (deps: Dependencies) => {
     }
   };
 
-  const runAll = async (
-    setup: Setup,
-    { jobId, run: { signal, event }, worktree, launch: { allowed } }: Job,
-    onDenied: (name: string) => void,
-  ): Promise<Ended> => {
-    const { env, timeout, versions } = setup;
+  const runAll = async (setup: Setup, job: Job, onDenied: (name: string) => void): Promise<Made> => {
+    const { env, timeout } = setup;
+    const { jobId, run, worktree, launch, isUntouched } = job;
     const given = {
       jobId,
       cwd: worktree.path,
       borrows: borrowedBy(worktree),
-      allowed,
+      allowed: launch.allowed,
+      mounts: launch.mounts,
       env,
-      signal,
+      signal: run.signal,
       onDenied,
     };
-    const tell = (text: string): void => event({ type: "setup", text });
-    const began = performance.now();
-    try {
-      if (Object.keys(versions).length > 0) {
-        const asked = { ...given, run: versionScript(versions), timeoutSeconds: timeout };
-        const missing = missingVersions(
-          versions,
-          (await runCommand({ ...asked, onOutput: () => undefined })).log,
-        );
-        if (missing.length > 0) return { exit_code: null, log: "", failure: lacking(missing) };
-      }
-      if (isEmpty(setup)) return { exit_code: null, log: "", failure: null };
-      const left = Math.max(1, timeout - (performance.now() - began) / 1000);
-      const ended = await runCommand({
-        ...given,
-        run: [scriptOf(setup.run), servicesScript(setup.services), scriptOf(setup.each)].join("\n"),
-        timeoutSeconds: left,
-        onOutput: tell,
-      });
+    let left = timeout;
+    const commands = async (script: string): Promise<Ended> => {
+      const onOutput = (text: string): void => run.event({ type: "setup", text });
+      const ended = await runCommand({ ...given, run: script, timeoutSeconds: Math.max(1, left), onOutput });
+      left -= ended.durationMs / 1000;
       const { exitCode: exit_code, log } = ended;
       return { exit_code, log, failure: failureOf(ended, timeout) ?? (await roomFailure()) };
+    };
+    try {
+      const programs = await programsOf(setup, given);
+      const missing = missingVersions(setup.versions, programs);
+      if (missing.length > 0) return { ...nothing, failure: lacking(missing) };
+      const first = async () => (setup.run.length === 0 ? nothing : await commands(scriptOf(setup.run)));
+      const search = async (): Promise<void> => undefined;
+      const asked = { run, worktree, isUntouched, search };
+      const made = await deps.warm.make(setup, asked, { programs, seconds: timeout, commands: first });
+      const rest = `${servicesScript(setup.services)}${scriptOf(setup.each)}`;
+      return made.failure !== null || rest === "" ? made : { ...made, ...(await commands(rest)) };
     } catch (error) {
-      if (signal.aborted) throw error;
-      const why = messageOf(error);
+      if (run.signal.aborted) throw error;
+      if (error instanceof InTheWay) return { ...nothing, failure: { ...inTheWay, sentence: error.message } };
       return {
-        exit_code: null,
-        log: "",
-        failure: { ...mayPass, sentence: `The setup could not be run: ${why}` },
+        ...nothing,
+        failure: { ...mayPass, sentence: `The setup could not be run: ${messageOf(error)}` },
       };
     }
+  };
+
+  /** What says which programs are there: those that it needs, and those that the kept environment depends on. */
+  const programsOf = async (
+    { versions, cache, timeout }: Setup,
+    given: Omit<Parameters<RunCommand>[0], "run" | "timeoutSeconds" | "onOutput">,
+  ): Promise<string> => {
+    const wanted = { ...(cache !== null && { node: "", python3: "" }), ...versions };
+    if (Object.keys(wanted).length === 0) return "";
+    const image = cache === null ? "" : "uname -m; cat /etc/os-release; ";
+    const asked = { ...given, run: `${versionScript(wanted)}\n${image}`, timeoutSeconds: timeout };
+    return (await runCommand({ ...asked, onOutput: () => undefined })).log;
   };
 
   const roomFailure = async (): Promise<Failure | null> =>
@@ -172,8 +183,24 @@ export const createSetup = (deps: Dependencies) => {
     }
   };
 
-  return { of, run };
+  /** What the setup says for the job's agent and checks. */
+  const within = async (
+    setup: Setup,
+    worktree: Worktree,
+  ): Promise<Pick<AgentLaunch, "env" | "before" | "mounts">> => ({
+    env: setup.env,
+    before: servicesScript(setup.services),
+    mounts: await deps.warm.mounts(setup, worktree),
+  });
+
+  return { of, run, within };
 };
+
+type Made = Ended & Pick<JobSetup, "cache" | "waited_seconds">;
+
+const nothing: Made = { exit_code: null, log: "", failure: null, cache: "none", waited_seconds: 0 };
+
+const inTheWay = { retryable: false, isFinal: true };
 
 const isEmpty = ({ run, services, each }: Setup): boolean => run.length + services.length + each.length === 0;
 

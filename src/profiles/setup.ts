@@ -31,6 +31,34 @@ const SetupService = z.strictObject({
 });
 export type SetupService = z.infer<typeof SetupService>;
 
+/** `~/` is the HOME of the job; all others are in the worktree. */
+const cachePath = z
+  .string("must be text")
+  .max(200, "must have at most 200 characters")
+  .regex(
+    /^(~\/)?(?!\.git(\/|$)|\.svc(\/|$)|~)[\w.@+~-]+(\/[\w.@+~-]+)*$/,
+    "must be a relative path, or begin with ~/, of letters, digits and . _ @ + ~ -, and not .git or .svc",
+  )
+  .refine((path) => !path.split("/").some((part) => part === "." || part === ".."), "must not have . or ..");
+
+const fileList = z
+  .array(z.string("must be text").min(1, "must not be empty").max(200), "must be a list")
+  .max(20);
+
+/** What is kept of a setup, and the files of the commit that decide whether it fits. */
+const SetupCache = z.strictObject({
+  key: fileList,
+  paths: z
+    .array(cachePath, "must be a list")
+    .min(1, "must name a path")
+    .max(20, "must be at most 20")
+    .refine(
+      (paths) => !paths.some((one) => paths.some((other) => one !== other && one.startsWith(`${other}/`))),
+      "must not be in one another",
+    ),
+});
+export type SetupCache = z.infer<typeof SetupCache>;
+
 const keys = {
   run: commands,
   each: commands,
@@ -42,6 +70,7 @@ const keys = {
       "must have a name of their own each",
     )
     .nullish(),
+  cache: SetupCache.nullish(),
   /** Seconds, of all commands. */
   timeout: z
     .number("must be a number of seconds")

@@ -6,6 +6,7 @@ import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import {
+  apartOf,
   branchRef,
   emptyTree,
   indexHiding,
@@ -17,7 +18,7 @@ import {
 import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
 import type { OwnerFile } from "./owner-file.ts";
-import { exchanged, NotCaptured, type Worktree } from "./repos.ts";
+import { NotCaptured, type Worktree } from "./repos.ts";
 import { hasOwnWork } from "./submodule.ts";
 
 export type Captured = {
@@ -70,7 +71,7 @@ export const capture = async (
   const hidden = await absentIn(path, [...(owned?.leftOut ?? []), ...skipped]);
   const index = await indexHiding(context, worktree, [...hidden, ...filled]);
   const adding = { path, ownDir, index };
-  const apart = await withoutExchanged(context, worktree, adding);
+  const apart = await withoutApart(context, worktree, adding);
   const kept = await addAll(context, adding, { live, apart });
   if (filled.length > 0) await unhide(context, adding, filled);
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
@@ -145,28 +146,37 @@ const unhide = (context: GitContext, adding: Adding, paths: string[]): Promise<u
 
 type Adding = { path: string; ownDir: string; index: string };
 
-const exchangedPaths: readonly string[] = Object.values(exchanged);
-
-/** Whether it is where files are exchanged, or that alone is in it. */
-const isExchanged = (path: string): boolean =>
-  path === ".svc" || exchangedPaths.some((each) => `${path}/`.startsWith(`${each}/`));
+/** Whether it is a path that no commit has, or that alone is in it. */
+const isApart = (path: string, apart: readonly string[]): boolean =>
+  path === ".svc" || apart.some((each) => `${path}/`.startsWith(`${each}/`));
 
 /** Gives the index what the base has of them, whatever the agent has added or committed. Resolves to what is not to be added. */
-const withoutExchanged = async (
+const withoutApart = async (
   context: GitContext,
   { baseSha, ownDir }: Worktree,
   adding: Adding,
 ): Promise<readonly string[]> => {
+  const paths = await apartOf(ownDir);
   // Git takes no path that leads through a link.
-  if ((await lstat(join(adding.path, ".svc")).catch(() => null))?.isDirectory() !== true) return [];
-  const indexed = await listFiles(context, adding, "--", ...exchangedPaths);
-  if (indexed.length === 0) return exchangedPaths;
-  const asked = ["ls-tree", "-r", "-z", baseSha ?? emptyTree, "--", ...exchangedPaths];
+  const isReached = await Promise.all(paths.map((path) => isInDirectories(adding.path, path)));
+  const apart = paths.filter((_, nth) => isReached[nth]);
+  if (apart.length === 0) return apart;
+  const indexed = await listFiles(context, adding, "--", ...apart);
+  if (indexed.length === 0) return apart;
+  const asked = ["ls-tree", "-r", "-z", baseSha ?? emptyTree, "--", ...apart];
   const { stdout } = await runGit(context, ownDir, asked, { encoding: "latin1" });
   const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}\0`);
   const input = pathBytes(gone.join("") + stdout);
   await runGit(context, adding, ["update-index", "-z", "--index-info"], { input });
-  return exchangedPaths;
+  return apart;
+};
+
+/** Whether all directories above the path are there, none of them a link. */
+const isInDirectories = async (root: string, path: string): Promise<boolean> => {
+  const parts = path.split("/").slice(0, -1);
+  const above = parts.map((_, nth) => join(root, ...parts.slice(0, nth + 1)));
+  const found = await Promise.all(above.map((each) => lstat(each).catch(() => null)));
+  return found.every((each) => each?.isDirectory() === true);
 };
 
 /** Adds every file to the index. Resolves to what git does not take. */
@@ -175,7 +185,7 @@ const addAll = async (
   adding: Adding,
   { live, apart: left }: { live: boolean; apart: readonly string[] },
 ): Promise<string[]> => {
-  const { nested, large } = await findSpecial(context, adding);
+  const { nested, large } = await findSpecial(context, adding, left);
   const submodules = nested.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
   const apart = [...nested.filter((path) => !submodules.has(path)), ...large];
   const input = pathBytes(
@@ -204,7 +214,7 @@ const addAll = async (
       kept.push(`submodule at ${shownPath(path)}`);
   }
   const refused = said === "" ? [] : await leftBehind(context, adding);
-  const others = refused.filter((path) => !apart.includes(path) && !isExchanged(path));
+  const others = refused.filter((path) => !apart.includes(path) && !isApart(path, left));
   return [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)];
 };
 
@@ -250,15 +260,15 @@ const absentIn = async (root: string, paths: string[]): Promise<string[]> => {
 const findSpecial = async (
   context: GitContext,
   adding: Adding,
+  left: readonly string[],
 ): Promise<{ nested: string[]; large: string[] }> => {
   const tooLarge = `+${context.settings.maxRepoBytes}c`;
   // `find`, because a large tree would block this process.
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
     args: [
-      ..."-path ./.git -prune -o -path ./.svc/in -prune -o -path ./.svc/out -prune -o -name .git -prune -print0 -o -type f -size".split(
-        " ",
-      ),
+      ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
+      ..."-name .git -prune -print0 -o -type f -size".split(" "),
       tooLarge,
       "-print0",
     ],

@@ -202,7 +202,7 @@ export const writeClone = async (
   worktree: Worktree,
   { agent, tip = null, index, head }: Written,
 ): Promise<void> => {
-  const { gitDir, cacheDir } = worktree;
+  const { gitDir, cacheDir, ownDir } = worktree;
   const here = (await isDirectory(gitDir)) ? agent : null;
   const cached = await readRefs(cacheDir, here === null ? remoteRefs : remoteRefs.slice(0, 1));
   // The agent's clone was elsewhere, and is not read any more.
@@ -211,7 +211,8 @@ export const writeClone = async (
   await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
   // The agent's own `git add` leaves them out.
   await mkdir(join(gitDir, "info"), { recursive: true });
-  await replace(join(gitDir, "info", "exclude"), `/${exchanged.in}\n/${exchanged.out}\n`);
+  const apart = await apartOf(ownDir);
+  await replace(join(gitDir, "info", "exclude"), apart.map((path) => `/${path}\n`).join(""));
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(worktree));
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));
@@ -276,3 +277,13 @@ export const indexHiding = async (
 /** Empty: there is no such file. */
 export const textOf = (file: string): Promise<string> =>
   readFile(file, { encoding: "latin1", flag: nonBlocking.read }).catch(() => "");
+
+/** Paths of a worktree that no commit of the service has: where files are exchanged, and what a setup keeps for other jobs. */
+export const apartOf = async (ownDir: string): Promise<string[]> => [
+  ...Object.values(exchanged),
+  ...((await textOf(join(ownDir, "apart"))) ?? "").split("\n").filter((path) => path !== ""),
+];
+
+/** Has no commit have these paths, too. They are plain: see `cache.paths` of a setup. */
+export const keepApart = async ({ ownDir }: Worktree, paths: readonly string[]): Promise<void> =>
+  await replace(join(ownDir, "apart"), paths.join("\n"));

@@ -117,6 +117,19 @@ export const fileAtBase = async (
   return (await runGit(context, ownDir, ["cat-file", "blob", name])).stdout;
 };
 
+/** Those of the paths at which the commit that the work began with has something. */
+export const pathsAtBase = async (
+  context: GitContext,
+  { ownDir, baseSha }: Worktree,
+  paths: readonly string[],
+): Promise<string[]> => {
+  if (baseSha === null || paths.length === 0) return [];
+  const input = paths.map((path) => `${baseSha}:${path}\n`).join("");
+  const { stdout } = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
+  const lines = stdout.split("\n");
+  return paths.filter((_, nth) => /^[0-9a-f]{40} /.test(lines[nth] ?? ""));
+};
+
 /** The commits that are no ancestor of another, in the same order. */
 const independent = async (
   context: GitContext,

@@ -6,13 +6,14 @@ import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { checkOutFiles } from "./checkout-care.ts";
-import { hasDirectory } from "./clone.ts";
+import { hasDirectory, keepApart } from "./clone.ts";
 import {
   captureCommit,
   checkOutCommit,
   commitAll,
   fileAtBase,
   inspectWorktree,
+  pathsAtBase,
   salvage,
   saveBranch,
   unsavable,
@@ -93,6 +94,9 @@ export const createRepos = ({
       checkOutCommit({ ...context, signal }, worktree, to),
     fileAtBase: (worktree: Worktree, file: Parameters<typeof fileAtBase>[2], signal: AbortSignal) =>
       fileAtBase({ ...context, signal }, worktree, file),
+    pathsAtBase: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
+      pathsAtBase({ ...context, signal }, worktree, paths),
+    keepApart,
     saveBranch: on(saveBranch),
     salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
       salvage({ ...context, signal }, worktree, name),

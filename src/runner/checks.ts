@@ -21,7 +21,7 @@ type Checking = {
   /** Paths that differ from the base. */
   paths: readonly string[];
   definitions: readonly CheckDefinition[];
-  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env" | "before">;
+  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env" | "before" | "mounts">;
   /** How often the agent was told of red checks. */
   round: number;
 };
@@ -76,6 +76,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       borrows: borrowedBy(worktree),
       allowed: launch.allowed,
       env: launch.env ?? {},
+      mounts: launch.mounts,
       timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
       signal: run.signal,
       onOutput: (text) => run.event({ type: "check_output", name, before, text }),

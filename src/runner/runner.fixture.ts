@@ -16,7 +16,9 @@ import { fakeSettings } from "../../test/fake-agent/run.ts";
 import { createKeptFiles } from "../store/kept-files.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createRunCommand } from "../agents/command.ts";
+import { createEnvironments } from "../place/environments.ts";
 import { createSetup } from "../place/setup.ts";
+import { createWarm } from "../place/warm.ts";
 import { createChecks } from "./checks.ts";
 import type { LimitSettings } from "./limit.ts";
 import { createRunner } from "./runner.ts";
@@ -51,11 +53,14 @@ export const claimJob = async (
   const env = { PATH: process.env["PATH"] };
   const baseChecks = await openBaseChecks(join(directory, "checks"), log);
   const runCommand = createRunCommand({ settings: { agentEnv: [], agentHome: directory }, env, redact });
+  const root = join(directory, "environments");
+  const environments = createEnvironments({ root, maxBytes: 0, log, signal: new AbortController().signal });
   const runner = createRunner({
     checks: createChecks({ repos, runCommand, baseChecks }),
     setup: createSetup({
       repos,
       runCommand,
+      warm: createWarm({ repos, environments, ownHome: null }),
       requireRoom: async () => undefined,
       isSandboxed: true,
       settings: { setupHosts: ["npm"], setupUnsandboxed: false },

@@ -6,7 +6,6 @@ import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { Setup } from "../place/plan.ts";
-import { servicesScript } from "../place/services.ts";
 import type { SetUp } from "../place/setup.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { borrowedBy, type Repos } from "../repos/repos.ts";
@@ -125,7 +124,7 @@ export const createRunner = (deps: Dependencies) => {
       ...run,
       ...(!isFirst && { warn: () => undefined }),
     });
-    const within = setup && { env: setup.env, before: servicesScript(setup.services) };
+    const within = setup && (await deps.setup.within(setup, place.own));
     const given: Given = { run, profile, place, definitions, progress, within };
     if (setup !== null && isFirst) await ready(record, setup, given);
     return { setup, given };
@@ -363,7 +362,7 @@ type Given = {
   definitions: CheckDefinition[];
   progress: Progress;
   /** What its setup says for its agent and checks. */
-  within: Pick<AgentLaunch, "env" | "before"> | null;
+  within: Pick<AgentLaunch, "env" | "before" | "mounts"> | null;
 };
 
 /** What an agent has left and said, and how its checks went. */

@@ -16,6 +16,7 @@ const viewOf = (cwd: string, more: Partial<View> = {}): View => ({
   readable: [],
   writable: [cwd],
   home: "/home/agent",
+  mounts: [],
   cwd,
   temporary: { path: "/tmp", bytes: 64 * 1024 * 1024 },
   root,

@@ -7,6 +7,8 @@ export type View = {
   writable: readonly string[];
   /** Empty, and private to the run. */
   home: string;
+  /** Writable, below `home`: `from` there is at `to` inside. */
+  mounts: readonly { from: string; to: string }[];
   cwd: string;
   /** Private; its size is limited, bytes. */
   temporary: { path: string; bytes: number };
@@ -61,6 +63,7 @@ export const bwrapArguments = (view: View): string[] => [
   ...sized("/var", smallBytes),
   ...sized(view.temporary.path, view.temporary.bytes),
   ...(isBelow(view.home, view.temporary.path) ? [] : sized(view.home, view.temporary.bytes)),
+  ...view.mounts.flatMap(({ from, to }) => ["--bind", from, to]),
   ...bindings(view),
   ...(view.socket === null ? [] : ["--ro-bind", view.socket, socketInside]),
   ..."--remount-ro /dev --remount-ro / --chdir".split(" "),

@@ -18,13 +18,14 @@ export const findBwrap = async (): Promise<Kind> => {
     // Root's processes are never counted.
     countsApart: process.getuid?.() !== 0,
     explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
-    wrap: async ({ home, allowed }, { directory, door, limits, loopback, ...place }) => {
+    wrap: async ({ home, allowed, mounts = [] }, { directory, door, limits, loopback, ...place }) => {
       const filter = join(directory, "seccomp");
       await writeFile(filter, systemCallFilter({ sockets: "usual" }), { mode: 0o600 });
       const { openNetwork, hosts, temporaryBytes } = allowed;
       const view: View = {
         ...place,
         home,
+        mounts,
         temporary: { path: "/tmp", bytes: temporaryBytes },
         root: rootLinks,
         socket: door.socket,

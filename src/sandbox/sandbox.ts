@@ -24,6 +24,9 @@ export type Allowed = Limits & {
   temporaryBytes: number;
 };
 
+/** Absolute; `from` exists. */
+export type Mount = { from: string; to: string };
+
 export type Run = {
   /** The agent's program, a path or a name on `path`. */
   command: string;
@@ -35,6 +38,8 @@ export type Run = {
   writable: readonly string[];
   /** What it shares with others: objects that its clone borrows. */
   readable: readonly string[];
+  /** Directories that it has at other places, to write: below its HOME. Only `bwrap` can do that. Absent: none. */
+  mounts?: readonly Mount[];
   routes: readonly Route[];
   allowed: Allowed;
   /**

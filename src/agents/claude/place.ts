@@ -100,6 +100,7 @@ const runOf = async (
     cwd,
     writable: [launch.configDir, transcripts],
     readable: [...borrows, ...elsewhere],
+    ...(launch.mounts && { mounts: launch.mounts }),
     routes: ways.routes,
     allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
   };

@@ -109,6 +109,10 @@ export const agentVariables = {
   setupUnsandboxed: variable("SERVICE_SETUP_UNSANDBOXED", flag, "false", {
     meaning: "Run the setup of a repository also where agents run without a sandbox",
   }),
+  envCacheBytes: variable("SERVICE_ENV_CACHE_BYTES", integer(0, 2 ** 50), "21474836480", {
+    meaning:
+      "Bytes that warm environments (`cache` of a setup) may take; those least recently used go first; 0: none are kept",
+  }),
   agentSandboxRead: variable("SERVICE_AGENT_SANDBOX_READ", paths, "", {
     meaning: "Comma-separated directories that every agent may read",
   }),

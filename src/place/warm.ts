@@ -1,0 +1,130 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { JobSetup } from "../contract/setup.ts";
+import type { Run } from "../jobs/run.ts";
+import type { Repos, Worktree } from "../repos/repos.ts";
+import type { Mount } from "../sandbox/sandbox.ts";
+import { nameOf, placeOf } from "./entry.ts";
+import { type Environments, InTheWay, type Places, clearPlaces } from "./environments.ts";
+import type { Ended, Setup } from "./plan.ts";
+
+type Dependencies = {
+  repos: Pick<Repos, "fileAtBase" | "keepApart" | "pathsAtBase">;
+
+  environments: Environments;
+  /** HOME inside; null: it is not the job's own, and nothing of it is kept. */
+  ownHome: string | null;
+};
+
+type Job = {
+  run: Pick<Run, "warn" | "event" | "signal">;
+  worktree: Worktree;
+  /** No agent has worked in the worktree. */
+  isUntouched: boolean;
+  /** Rejects when the directory has what no other job may get. */
+  search: (directory: string) => Promise<void>;
+};
+
+type Made = Ended & Pick<JobSetup, "cache" | "waited_seconds">;
+
+/** Largest lock file, bytes. */
+const largestLock = 32 * 1024 * 1024;
+
+/** A wait is told after so long, ms. */
+const patience = 300;
+
+/** Gives a worktree what earlier setups of the same repository have made, and keeps what its own makes. */
+export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
+  const placesOf = ({ path, ownDir }: Worktree): Places => ({ worktree: path, home: join(ownDir, "home") });
+
+  const keptOf = ({ cache }: Setup): { paths: string[]; left: string[] } => {
+    const isKept = (path: string): boolean => ownHome !== null || placeOf(path).in === "worktree";
+    const paths = cache?.paths ?? [];
+    return { paths: paths.filter(isKept), left: paths.filter((path) => !isKept(path)) };
+  };
+
+  const locksOf = ({ cache }: Setup, { worktree, run: { signal } }: Job): Promise<(string | null)[]> => {
+    const read = (path: string) => repos.fileAtBase(worktree, { path, maxBytes: largestLock }, signal);
+    return Promise.all((cache?.key ?? []).map(read));
+  };
+
+  /** Its turn among jobs that want the same. */
+  const turnOf = async (
+    store: Environments,
+    key: string,
+    { name, seconds, job: { run } }: { name: ReturnType<typeof nameOf>; seconds: number; job: Job },
+  ) => {
+    const began = performance.now();
+    const told = setTimeout(() => {
+      run.event({ type: "setup", text: "Waits for the same setup of another job\n" });
+    }, patience);
+    const turn = await store.turn(key, name, seconds, run.signal).finally(() => clearTimeout(told));
+    const waited = performance.now() - began;
+    return { turn, waited_seconds: waited < patience ? 0 : Math.round(waited / 100) / 10 };
+  };
+
+  return {
+    /** What is mounted into the HOME of all its processes. */
+    mounts: async (setup: Setup, worktree: Worktree): Promise<Mount[]> => {
+      const { home } = placesOf(worktree);
+      const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
+      const own = places.filter((place) => place.in === "home");
+      const mounts = own.map(({ path }) => ({ from: join(home, path), to: join(ownHome ?? "", path) }));
+      await Promise.all(mounts.map(({ from }) => mkdir(from, { recursive: true, mode: 0o700 })));
+      return mounts;
+    },
+
+    /**
+     * Makes an environment by `commands`, unless there is one that fits. `programs`: what says which programs are there.
+     * @throws InTheWay when something is in the place of a path
+     */
+    make: async (
+      setup: Setup,
+      job: Job,
+      { programs, seconds, commands }: { programs: string; seconds: number; commands: () => Promise<Ended> },
+    ): Promise<Made> => {
+      const { worktree, run, isUntouched } = job;
+      const { paths, left } = keptOf(setup);
+      if (left.length > 0) run.warn(notOwn(left));
+      const inWorktree = paths.filter((path) => placeOf(path).in === "worktree");
+      if (setup.cache !== null) await repos.keepApart(worktree, inWorktree);
+      const { repoKey, repoUrl } = worktree;
+      if (!environments.isOn || repoKey === null || paths.length === 0 || !isUntouched)
+        return { ...(await commands()), cache: "none", waited_seconds: 0 };
+      const to = placesOf(worktree);
+      const [committed] = await repos.pathsAtBase(worktree, inWorktree, run.signal);
+      if (committed !== undefined) throw new InTheWay(inCommit(committed));
+      await clearPlaces(paths, to);
+      const name = nameOf(setup, { programs, locks: await locksOf(setup, job) });
+      const { turn, waited_seconds } = await turnOf(environments, repoKey, { name, seconds, job });
+      try {
+        const given = { to, signal: run.signal };
+        const cache = await environments.give(repoKey, name, given).catch((error: unknown) => {
+          run.signal.throwIfAborted();
+          run.warn(`No warm environment could be given: ${String(error)}`);
+          return "cold" as const;
+        });
+        if (cache === "warm") return { exit_code: null, log: "", failure: null, cache, waited_seconds };
+        const ended = await commands();
+        if (ended.failure === null && turn !== null) {
+          const facts = { ...name, repoUrl, paths };
+          const kept = { from: to, search: job.search, signal: run.signal };
+          (await environments.keep(repoKey, facts, kept)).forEach(run.warn);
+        }
+        return { ...ended, cache, waited_seconds };
+      } finally {
+        await turn?.release();
+      }
+    },
+  };
+};
+
+export type Warm = ReturnType<typeof createWarm>;
+
+export { InTheWay };
+
+const inCommit = (path: string): string =>
+  `${path} of cache.paths is in the commit: name only what the setup makes`;
+
+const notOwn = (paths: readonly string[]): string =>
+  `${paths.join(", ")} of cache.paths cannot be kept: only in bubblewrap a job has a HOME of its own`;
