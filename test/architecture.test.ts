@@ -27,7 +27,7 @@ const rooms: Record<string, { rooms: string[]; packages: string[] }> = {
     ],
   },
   jobs: { rooms: ["contract", "lib", "store", "kv"], packages: ["bullmq"] },
-  place: { rooms: ["contract", "lib", "agents", "profiles", "repos", "jobs"], packages: [] },
+  place: { rooms: ["contract", "lib", "agents", "profiles", "repos", "jobs"], packages: ["zod"] },
   runner: {
     rooms: ["contract", "lib", "store", "agents", "profiles", "repos", "jobs", "place"],
     packages: [],
@@ -176,7 +176,7 @@ const budgets: Record<string, number> = {
   mcp: 863,
   oauth: 1007,
   openai: 1111,
-  place: 1025,
+  place: 1026,
   profiles: 2363,
   repos: 3715,
   runner: 1968,

@@ -136,9 +136,7 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
     isOn: maxBytes > 0,
     /** Removes what an earlier process has left half done. */
     start: async (): Promise<void> => {
-      const left = (await readdir(root).catch(() => [])).filter(
-        (name) => name.startsWith(".") && name !== ".locks",
-      );
+      const left = (await readdir(root).catch(() => [])).filter((name) => name.startsWith("."));
       await Promise.all(left.map((name) => removeTree(join(root, name))));
     },
     /** Resolves when nothing is copied ahead any more. */

@@ -63,16 +63,18 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
     return { turn, waited_seconds: waited < patience ? 0 : Math.round(waited / 100) / 10 };
   };
 
+  /** What is mounted into the HOME of all its processes. */
+  const mounts = async (setup: Setup, worktree: Worktree): Promise<Mount[]> => {
+    const { home } = placesOf(worktree);
+    const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
+    const own = places.filter((place) => place.in === "home");
+    const mounted = own.map(({ path }) => ({ from: join(home, path), to: join(ownHome ?? "", path) }));
+    await Promise.all(mounted.map(({ from }) => mkdir(from, { recursive: true, mode: 0o700 })));
+    return mounted;
+  };
+
   return {
-    /** What is mounted into the HOME of all its processes. */
-    mounts: async (setup: Setup, worktree: Worktree): Promise<Mount[]> => {
-      const { home } = placesOf(worktree);
-      const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
-      const own = places.filter((place) => place.in === "home");
-      const mounts = own.map(({ path }) => ({ from: join(home, path), to: join(ownHome ?? "", path) }));
-      await Promise.all(mounts.map(({ from }) => mkdir(from, { recursive: true, mode: 0o700 })));
-      return mounts;
-    },
+    mounts,
 
     /**
      * Makes an environment by `commands`, unless there is one that fits. `programs`: what says which programs are there.
@@ -104,6 +106,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
           run.warn(`No warm environment could be given: ${String(error)}`);
           return "cold" as const;
         });
+        await mounts(setup, worktree);
         if (cache === "warm") return { exit_code: null, log: "", failure: null, cache, waited_seconds };
         const ended = await commands();
         if (ended.failure === null && turn !== null) {

@@ -137,11 +137,11 @@ describe("the setup of a job's worktree", () => {
   });
 
   test("fails the job when its file is broken", async () => {
-    const job = await claimWith("run: [npm ci]\ncache: warm");
+    const job = await claimWith("run: [npm ci]\nkeep: warm");
     expect((await job.execute()).patch).toMatchObject({
       failure_reason: "setup_failed",
       retryable: false,
-      error: '.svc/setup.yml: Unrecognized key: "cache"',
+      error: '.svc/setup.yml: Unrecognized key: "keep"',
     });
     expect(await stagesOf(job)).not.toContain("agent_started");
   });

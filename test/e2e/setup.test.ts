@@ -61,30 +61,37 @@ test("a repository's setup is run in the sandbox with its hosts alone; the agent
   const run = [
     `${fetches(`http://${registry}/`)} > package.ignored`,
     `! ${fetches("https://other.invalid/")}`,
+    "echo homely > ~/.cache/tool/x",
     "env; ! ls /root /etc/shadow; touch left.txt",
   ];
   const file = {
     run,
+    cache: { key: ["README.md"], paths: ["~/.cache/tool", "package.ignored"] },
     hosts: [registry, "never.invalid"],
     env: { LEVEL: "3", ASK_AT: `http://${registry}/`, WEB_AT: web },
     versions: { git: 2 },
     services: [{ name: "web", command: `exec node -e '${serves}'`, ready: `curl --fail ${web}` }],
     each: [`curl --fail --silent ${web}`],
   };
-  const job = await runJob(service, "Write it", {
-    repo_url: await withSetup(file),
-    profile: "checked",
-  });
+  const repo_url = await withSetup(file);
+  const job = await runJob(service, "Write it", { repo_url, profile: "checked" });
   expect(job).toMatchObject({
     status: "succeeded",
-    setup: { cache: "none", exit_code: 0, waited_seconds: 0 },
+    setup: { cache: "cold", exit_code: 0, waited_seconds: 0 },
     checks: [{ status: "passed" }],
     sandbox: { mode: "bwrap", network: "model" },
   });
   expect(await readFile(join(String(job.worktree_path), "said.ignored"), "utf8")).toBe(
-    "a package 3\nnone\nserved",
+    "a package 3\nnone\nservedhomely\n",
   );
   expect(stagesOf(job).slice(3, 6)).toEqual(["worktree_ready", "setup", "agent_started"]);
+  const next = await runJob(service, "Write it", { repo_url, profile: "checked" });
+  expect(next).toMatchObject({
+    status: "succeeded",
+    setup: { cache: "warm" },
+    checks: [{ status: "passed" }],
+  });
+  expect(await readFile(join(String(next.worktree_path), "said.ignored"), "utf8")).toContain("homely\n");
   const warnings = job.warnings.join("\n");
   expect(warnings).toContain("hosts that a repository may not: never.invalid;");
   expect(warnings).toContain("The setup was refused other.invalid:443");
