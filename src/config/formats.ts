@@ -18,6 +18,12 @@ export const integer = (min: number, max: number) =>
     .transform(Number)
     .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`));
 
+export const portRange = text.refine((range) => {
+  const [, first, last] = /^(\d{1,5})-(\d{1,5})$/.exec(range)?.map(Number) ?? [];
+  // With fewer it may lack ten from a multiple of ten on.
+  return first !== undefined && last !== undefined && first > 0 && last < 65_536 && last - first >= 18;
+}, "must be the first and the last of at least 19 ports, as 20000-29999");
+
 export const usd = text.regex(/^\d+(\.\d+)?$/, "must be an amount in USD like 25 or 0.50").transform(Number);
 
 export const seconds = integer(0, 31_536_000);

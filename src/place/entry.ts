@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { Setup } from "./plan.ts";
+import { withoutPorts } from "./ports.ts";
 
 /**
  * A kept environment: what a setup left in its cache paths.
@@ -31,7 +32,7 @@ export const nameOf = (
   { run, env, cache }: Pick<Setup, "run" | "env" | "cache">,
   { programs, locks }: { programs: string; locks: (string | null)[] },
 ): EntryName => ({
-  text: digest([run, env, cache, programs]),
+  text: digest([run, withoutPorts(env), cache, programs]),
   key: digest(locks),
 });
 

@@ -183,12 +183,11 @@ export const createSetup = (deps: Dependencies) => {
     }
   };
 
-  /** What the setup says for the job's agent and checks. */
+  /** What the setup brings beside the job's agent and checks. */
   const within = async (
     setup: Setup,
     worktree: Worktree,
-  ): Promise<Pick<AgentLaunch, "env" | "before" | "mounts">> => ({
-    env: setup.env,
+  ): Promise<Pick<AgentLaunch, "before" | "mounts">> => ({
     before: servicesScript(setup.services),
     mounts: await deps.warm.mounts(setup, worktree),
   });

@@ -7,6 +7,7 @@ import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { orAborted } from "../lib/wait.ts";
 import { type CheckDefinition, checksFile, parseChecksFile } from "../profiles/checks.ts";
 import { matchesPath } from "../profiles/match.ts";
+import { withoutPorts } from "../place/ports.ts";
 import { ProfileError, type ResolvedProfile } from "../profiles/profile.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
 import type { BaseChecks } from "../store/base-checks.ts";
@@ -101,7 +102,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       check.run,
       check.timeout,
       launch.allowed,
-      launch.env,
+      withoutPorts(launch.env),
       launch.before,
     ]);
     const begun = Promise.withResolvers<void>();

@@ -38,7 +38,7 @@ const limitSettings = {
 export const claimJob = async (
   task: string,
   patch: Partial<JobRecord> = {},
-  settings: Partial<ClaudeSettings & LimitSettings> = {},
+  settings: Partial<ClaudeSettings & LimitSettings & { portRange: string }> = {},
   mustPark = false,
   setup: Partial<Parameters<typeof createSetup>[0]> = {},
 ) => {
@@ -90,7 +90,7 @@ export const claimJob = async (
     salvageTimeout: 60,
     sandboxWarning: null,
     credential: { digest: "one", hasOtherKey: false, usualAtLimit: "wait" },
-    settings: { questionTtl: 60, ...limitSettings, ...settings },
+    settings: { questionTtl: 60, portRange: "20000-29999", ...limitSettings, ...settings },
     now,
   });
   const queued = newRecord({

@@ -6,6 +6,7 @@ import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { Setup } from "../place/plan.ts";
+import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
 import type { SetUp } from "../place/setup.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { borrowedBy, type Repos } from "../repos/repos.ts";
@@ -55,7 +56,7 @@ type Dependencies = {
   log: Log;
   /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
   sandboxWarning: string | null;
-  settings: { questionTtl: number };
+  settings: { questionTtl: number; portRange: string };
 } & Again &
   Saving;
 
@@ -90,7 +91,8 @@ export const createRunner = (deps: Dependencies) => {
   const attempt = async (record: JobRecord, run: Run, progress: Progress): Promise<Outcome> => {
     if (deps.sandboxWarning !== null) run.warn(deps.sandboxWarning);
     if (record.asked?.answer?.kind === "refuse") return refusedPlan;
-    const { setup, given } = await placeOf(record, run, progress);
+    await using ports = await portsFor(run);
+    const { setup, given } = await placeOf(record, run, progress, ports?.env ?? {});
     if (record.options.setup_only === true) return setUp(setup);
     let next = begun(record, given.definitions);
     for (;;) {
@@ -102,11 +104,19 @@ export const createRunner = (deps: Dependencies) => {
     }
   };
 
+  const portsFor = async (run: Run): Promise<Ports | null> => {
+    const { portRange } = deps.settings;
+    const ports = await reservePorts(portRange);
+    if (ports === null) run.warn(noPorts(portRange));
+    return ports;
+  };
+
   /** Where the job's agent works, made ready. */
   const placeOf = async (
     record: JobRecord,
     run: Run,
     progress: Progress,
+    ports: Record<string, string>,
   ): Promise<{ setup: Setup | null; given: Given }> => {
     const profile = await profiles.pin(record.profile);
     const place = await prepare(record, run, {
@@ -124,9 +134,10 @@ export const createRunner = (deps: Dependencies) => {
       ...run,
       ...(!isFirst && { warn: () => undefined }),
     });
-    const within = setup && (await deps.setup.within(setup, place.own));
+    const env = { ...ports, ...setup?.env };
+    const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
     const given: Given = { run, profile, place, definitions, progress, within };
-    if (setup !== null && isFirst) await ready(record, setup, given);
+    if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
     return { setup, given };
   };
 
@@ -361,8 +372,8 @@ type Given = {
   place: Place;
   definitions: CheckDefinition[];
   progress: Progress;
-  /** What its setup says for its agent and checks. */
-  within: Pick<AgentLaunch, "env" | "before" | "mounts"> | null;
+  /** Its ports, and what its setup says for its agent and checks. */
+  within: Pick<AgentLaunch, "env" | "before" | "mounts">;
 };
 
 /** What an agent has left and said, and how its checks went. */

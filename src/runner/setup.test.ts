@@ -5,6 +5,7 @@ import { ServiceError } from "../contract/errors.ts";
 import { noOptions } from "../contract/run-options.ts";
 import { plainGit } from "../repos/plain-git.fixture.ts";
 import { until } from "../../test/until.ts";
+import { reservePorts } from "../place/ports.ts";
 import { claimJob } from "./runner.fixture.ts";
 
 type Over = Parameters<typeof claimJob>[4];
@@ -12,12 +13,12 @@ type Over = Parameters<typeof claimJob>[4];
 /** A claimed job whose repository has this `.svc/setup.yml`, and whose profile these keys. */
 const claimWith = async (
   file: object | string | null,
-  { profile = {}, patch = {}, over = {} }: Given = {},
+  { profile = {}, patch = {}, over = {}, settings = {} }: Given = {},
 ) => {
   const job = await claimJob(
     "scenario: work",
     { profile: "ours", ...patch },
-    { agentCliBinary },
+    { agentCliBinary, ...settings },
     false,
     over,
   );
@@ -29,7 +30,7 @@ const claimWith = async (
   return job;
 };
 
-type Given = { profile?: object; patch?: object; over?: Over };
+type Given = { profile?: object; patch?: object; over?: Over; settings?: Parameters<typeof claimJob>[2] };
 
 /** Writes its environment to $DUMP_TO. */
 const agentCliBinary = join(import.meta.dirname, "../../test/e2e/environment-agent");
@@ -71,6 +72,27 @@ describe("the setup of a job's worktree", () => {
     expect(await textOf(job)).toBe(`$ ${file.run[0]}\n${path}\n$ cat made.ignored\nhello world\n`);
     expect(await readFile(join(path, "env.ignored"), "utf8")).toMatch(/^GREETING=hello world$/m);
     expect(await readFile(join(path, "made.ignored"), "utf8")).toBe("hello world\n");
+  });
+
+  test("has the job's ten ports, as its agent and checks have, which are others' when it has ended", async () => {
+    const over = { portRange: "19900-19919" };
+    const told = 'echo "$PORT $PORT_COUNT"';
+    const job = await claimWith(
+      { run: [told], env: { DUMP_TO: "env.ignored" } },
+      { profile: { checks: [{ name: "ports", run: `${told}; exit 1` }], check_rounds: 0 }, settings: over },
+    );
+    const taken = await reservePorts(over.portRange);
+    const { patch } = await job.execute();
+    expect(await textOf(job)).toBe(`$ ${told}\n19910 10\n`);
+    expect(patch.checks).toMatchObject([{ log: "19910 10\n", before: { log: "19910 10\n" } }]);
+    const env = await readFile(join(String((await job.stored()).worktree_path), "env.ignored"), "utf8");
+    expect(env).toMatch(/^PORT=19910$/m);
+    await using freed = await reservePorts(over.portRange);
+    expect(freed?.env.PORT).toBe("19910");
+    const without = await claimWith(null, { settings: over });
+    expect((await without.execute()).kind).toBe("succeeded");
+    expect((await without.stored()).warnings.join()).toContain("SERVICE_PORT_RANGE (19900-19919)");
+    await taken?.[Symbol.asyncDispose]();
   });
 
   test("is none where nobody says one, nor where the agent may only read", async () => {

@@ -7,6 +7,7 @@ import {
   listOfSeconds,
   oneOf,
   paths,
+  portRange,
   profileName,
   optionalPath,
   path,
@@ -112,6 +113,9 @@ export const agentVariables = {
   envCacheBytes: variable("SERVICE_ENV_CACHE_BYTES", integer(0, 2 ** 50), "21474836480", {
     meaning:
       "Bytes that warm environments (`cache` of a setup) may take; those least recently used go first; 0: none are kept",
+  }),
+  portRange: variable("SERVICE_PORT_RANGE", portRange, "20000-29999", {
+    meaning: "Ports of which each running job gets ten, PORT and the next ones, on this machine",
   }),
   agentSandboxRead: variable("SERVICE_AGENT_SANDBOX_READ", paths, "", {
     meaning: "Comma-separated directories that every agent may read",
