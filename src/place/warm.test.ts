@@ -15,10 +15,10 @@ import { createEnvironments } from "./environments.ts";
 import { createSetup } from "./setup.ts";
 import { createWarm } from "./warm.ts";
 
-type Over = { maxBytes?: number; root?: string; read?: string[] };
+type Over = { maxBytes?: number; root?: string };
 
 /** Makes worktrees ready as jobs do, without a sandbox. */
-const makePlace = async ({ maxBytes = 1e9, root, search }: Over & { search?: Search } = {}) => {
+const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
   const home = await temporaryDirectory();
   const { repos } = await makeRepos({}, process.env, undefined, home);
   const log = createLog("silent", String);
@@ -94,8 +94,6 @@ const makePlace = async ({ maxBytes = 1e9, root, search }: Over & { search?: Sea
 };
 
 type Given = { id?: string; aborted?: AbortSignal };
-
-type Search = (directory: string) => Promise<void>;
 
 const cache = { key: ["lock"], paths: ["deps", "built/here"] };
 
@@ -179,8 +177,8 @@ describe("a warm environment", () => {
     const { remote, runs } = await makeProject({}, ["sleep 2"]);
     const jobs = await Promise.all(Array.from({ length: 12 }, () => ready(remote)));
     expect(await runs()).toBe(1);
-    const caches = jobs.map(({ setup }) => setup?.cache).toSorted();
-    expect(caches).toEqual(["cold", ...Array.from({ length: 11 }, () => "warm")]);
+    const warm = jobs.filter(({ setup }) => setup?.cache === "warm");
+    expect(warm).toHaveLength(11);
     const waiting = jobs.filter(({ setup }) => (setup?.waited_seconds ?? 0) > 0);
     expect(waiting.length).toBeGreaterThan(0);
     expect(waiting[0]?.text()).toContain("Waits for the same setup of another job\n");
