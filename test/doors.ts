@@ -127,6 +127,14 @@ const commands: Record<keyof Operations, Command | null> = {
     options: { max_age_hours: "--max-age-hours", force: "--force", dry_run: "--dry-run" },
   },
   get_disk_usage: { command: "disk", options: {} },
+  list_secrets: { command: "secrets list", options: {} },
+  // svc secrets set reads the value from standard input.
+  set_secret: null,
+  remove_secret: {
+    command: "secrets rm",
+    positional: "name",
+    options: { repo: "--repo", phase: "--phase" },
+  },
   list_instances: { command: "instances", options: {} },
   // svc hooks sync works without the service.
   sync_companions: null,

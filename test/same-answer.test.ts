@@ -7,6 +7,7 @@ import { doors } from "./doors.ts";
 import { completionRows } from "./same-answer/completion-rows.ts";
 import { instanceRows, jobRows } from "./same-answer/job-rows.ts";
 import { openScene, type Row, type Scene } from "./same-answer/scene.ts";
+import { secretRows } from "./same-answer/secret-rows.ts";
 import { worktreeRows } from "./same-answer/worktree-rows.ts";
 
 /*
@@ -21,6 +22,7 @@ afterAll(() => scene.close());
 const rows = [
   ...jobRows(() => scene),
   ...worktreeRows(() => scene),
+  ...secretRows(() => scene),
   ...instanceRows(() => scene),
   ...completionRows(() => scene),
 ];

@@ -60,6 +60,11 @@ export type AgentLaunch = {
   allowed: Allowed;
   /** Further variables; absent: none. */
   env?: Readonly<Record<string, string>>;
+  /**
+   * What it has placeholders for: the sandbox's door puts the value in their place, in requests to these hosts only, into any
+   * header or only the one that is named. Absent: none.
+   */
+  secrets?: readonly AgentSecret[];
   /** For `sh`: runs before it, beside it in its sandbox. Absent: nothing does. */
   before?: string;
   /** What is kept of its HOME. Absent: nothing. */
@@ -68,6 +73,15 @@ export type AgentLaunch = {
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */
   maxBudgetUsd: number | null;
+};
+
+type AgentSecret = {
+  name: string;
+  placeholder: string;
+  value: string;
+  /** Names, or `name:port`. */
+  hosts: readonly string[];
+  header: string | null;
 };
 
 export type StartedAgent = { ok: true; process: AgentProcess } | { ok: false; outcome: TurnOutcome };

@@ -4,6 +4,7 @@ import { addAgentModeCommands } from "./agent-mode-commands.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addContainerCommands } from "./container-commands.ts";
 import { addOperationCommands, type Asked } from "./operation-commands.ts";
+import { addSecretsCommand } from "./secret-commands.ts";
 import { createProgramOf, hintAtHelp, type Lazily } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { addRunCommands } from "./task-commands.ts";
@@ -32,6 +33,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .usage("<command> [options]")
     .helpCommand("help [command]", "show help for a command")
     .addHelpText("after", worktreesExamples);
+  addSecretsCommand(program, lazily);
   const run = (asked: Asked): Promise<void> =>
     lazily(own[asked.name] ?? (async () => (await import("./commands/ask.ts")).ask))(asked);
   addFlags(addOperationCommands(program, operations, run));

@@ -96,6 +96,9 @@ export const variableNames = list.refine(
   "must be names of variables, separated by commas",
 );
 
+/** What a key is made of. */
+export const secretsKey = text.min(32, "must have at least 32 characters");
+
 export const directoryNames = list.refine(
   (names) => names.every((name) => !name.includes("/") && name !== "." && name !== ".."),
   "must be names of directories without a slash, separated by commas",

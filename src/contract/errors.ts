@@ -12,6 +12,7 @@ export const statusOf = {
   unknown_profile: 400,
   invalid_profile: 400,
   unsupported_content_type: 400,
+  sandbox_required: 400,
   clone_failed: 400,
   worktree_failed: 400,
   unauthorized: 401,
@@ -30,6 +31,7 @@ export const statusOf = {
   memory_not_found: 404,
   plan_not_found: 404,
   message_not_found: 404,
+  secret_not_found: 404,
   method_not_allowed: 405,
   idempotency_conflict: 409,
   worktree_not_ready: 409,
@@ -61,6 +63,7 @@ export const statusOf = {
   disk_full: 503,
   repo_unavailable: 503,
   store_unavailable: 503,
+  secrets_unavailable: 503,
   turn_timeout: 504,
   agent_stalled: 504,
 } as const;

@@ -23,6 +23,7 @@ export const jobOperations = {
       "worktree_not_ready",
       "idempotency_conflict",
       "no_model_credential",
+      "sandbox_required",
       "draining",
       "queue_full",
       "disk_full",

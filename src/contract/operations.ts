@@ -8,6 +8,7 @@ import { jobOperations } from "./job-operations.ts";
 import { messageOperations } from "./message.ts";
 import { toolNamesOf } from "./operation.ts";
 import { profileOperations } from "./profile.ts";
+import { secretOperations } from "./secret.ts";
 import { usageOperations } from "./usage.ts";
 import { visibilityOperations } from "./visibility.ts";
 import { worktreeOperations } from "./worktree.ts";
@@ -21,6 +22,7 @@ export const operations = {
   ...diffOperations,
   ...profileOperations,
   ...worktreeOperations,
+  ...secretOperations,
   ...instanceOperations,
   ...companionOperations,
   ...usageOperations,

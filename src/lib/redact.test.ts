@@ -17,6 +17,21 @@ test("a key of several lines is hidden line by line, but not its framing", () =>
   expect(redact("-----BEGIN KEY----- ijklmnop abcdefgh")).toBe("-----BEGIN KEY----- *** ***");
 });
 
+test("a secret that is added is hidden in base64, whatever stands around it, and in lines of that", () => {
+  const redact = createRedactor([]);
+  const key = `-----BEGIN KEY-----\n${"abcdefghij/+klmnop?>".repeat(10)}\n-----END KEY-----`;
+  for (const each of [secret, key]) redact.add(each, new Date(8.64e15));
+  for (const before of ["", "x", "xy", "user:"])
+    for (const encoding of ["base64", "base64url"] as const)
+      expect(redact(Buffer.from(`${before}${secret}y`).toString(encoding))).toMatch(/^.{0,8}\*{3}.{0,4}$/);
+  const lines =
+    Buffer.from(`${key}\n`)
+      .toString("base64")
+      .match(/.{1,76}/g) ?? [];
+  expect(redact(lines.join("\n"))).toMatch(/^(\*{3}\n)+.{0,4}\*{3}.{0,8}$/);
+  expect(redact(new URLSearchParams({ a: secret }).toString())).toBe("a=***");
+});
+
 test("words of fewer than six characters are no secrets", () => {
   expect(createRedactor(["short", ""])("a short text")).toBe("a short text");
 });

@@ -4,7 +4,7 @@ export type Redact = (text: string) => string;
 export type Redactor = Redact & {
   /** How many characters at the end of a text may be the beginning of a secret. */
   unfinished: (text: string) => number;
-  /** Hides one more secret, until it has expired. */
+  /** Hides one more secret, until it has expired; in base64, too. */
   add: (secret: string, expiresAt: Date) => void;
 };
 
@@ -15,34 +15,37 @@ export type Redactor = Redact & {
  */
 export const createRedactor = (secrets: readonly string[]): Redactor => {
   const added = new Map<string, Date>();
-  let masks = masksOf(secrets);
+  const own = secrets.flatMap(plainForms);
+  let masks = masksOf(own);
   return Object.assign((text: string) => masks.hide(text), {
     unfinished: (text: string) => masks.unfinished(text),
     add: (secret: string, expiresAt: Date) => {
       for (const [known, end] of added) if (end.getTime() < Date.now()) added.delete(known);
+      const isKnown = added.has(secret);
       added.set(secret, expiresAt);
-      masks = masksOf([...secrets, ...added.keys()]);
+      if (isKnown) return;
+      masks = masksOf([
+        ...own,
+        ...[...added.keys()].flatMap((each) => [...plainForms(each), ...formsOf(each)]),
+      ]);
     },
   });
 };
 
-const masksOf = (secrets: readonly string[]) => {
-  const parts = secrets.flatMap((secret) => [...formsOf(secret), ...secret.split(/\r?\n/)]);
+/** What agents have in the place of values is of no use elsewhere, and hidden by its shape. */
+export const placeholderBeginning = "svc_placeholder_";
+const placeholder = `${placeholderBeginning}[0-9a-f]{40}`;
+
+const masksOf = (parts: readonly string[]) => {
   const needles = [...new Set(parts.filter((part) => part.length >= 6 && !/^-+[A-Z ]+-+$/.test(part)))];
-  if (needles.length === 0) return { hide: (text: string) => text, unfinished: () => 0 };
-  const pattern = new RegExp(
-    needles
-      .toSorted((a, b) => b.length - a.length)
-      .map(escape)
-      .join("|"),
-    "g",
-  );
+  const longestFirst = needles.toSorted((a, b) => b.length - a.length).map(escape);
+  const pattern = new RegExp([...longestFirst, placeholder].join("|"), "g");
   return { hide: (text: string) => text.replace(pattern, "***"), unfinished: beginnings(needles) };
 };
 
 const beginnings = (needles: readonly string[]): Redactor["unfinished"] => {
   const byFirst = Map.groupBy(needles, (needle) => needle.charAt(0));
-  const longest = Math.max(...needles.map((needle) => needle.length));
+  const longest = Math.max(0, ...needles.map((needle) => needle.length));
   return (text) => {
     for (let at = Math.max(0, text.length - longest + 1); at < text.length; at += 1) {
       const end = text.slice(at);
@@ -65,14 +68,49 @@ export const redactDeep = <Value>(value: Value, redact: Redact, depth = 0): Valu
   return Object.fromEntries(entries) as Value;
 };
 
-const formsOf = (secret: string): string[] =>
+const plainForms = (secret: string): string[] =>
   secret.length < 6
     ? []
     : [
         secret,
+        ...secret.split(/\r?\n/),
         JSON.stringify(secret).slice(1, -1),
         encodeURIComponent(secret.toWellFormed()),
         Buffer.from(`x-access-token:${secret}`).toString("base64").replace(/=+$/, ""),
       ];
+
+/** A secret as it is, and as JSON, URLs and base64 write it, whatever stands around it there. */
+export const formsOf = (secret: string): string[] => {
+  const text = secret.trim();
+  return text.length < 6
+    ? []
+    : [
+        text,
+        JSON.stringify(text).slice(1, -1),
+        encodeURIComponent(text.toWellFormed()),
+        new URLSearchParams([["", text]]).toString().slice(1),
+        ...([0, 1, 2] as const).flatMap((before) => inBase64(text, before)),
+      ];
+};
+
+/** Characters of a line that programs break base64 into. */
+const base64Line = 76;
+
+/**
+ * What base64 makes of a text that has so many bytes before it (0 to 2, of each three), without the characters at its ends
+ * that other text decides, too; also as URLs have it. From the beginning of a line, line by line as well.
+ */
+const inBase64 = (text: string, before: 0 | 1 | 2): string[] => {
+  const bytes = Buffer.byteLength(text);
+  const whole = Buffer.from(`${"-".repeat(before)}${text}`)
+    .toString("base64")
+    .slice(before === 0 ? 0 : before + 1, Math.floor(((before + bytes) * 8) / 6));
+  if (whole.length < 8) return [];
+  const lines =
+    before === 0 && whole.length > base64Line
+      ? (whole.match(new RegExp(`.{8,${base64Line}}`, "g")) ?? [])
+      : [];
+  return [whole, ...lines].flatMap((each) => [each, each.replaceAll("+", "-").replaceAll("/", "_")]);
+};
 
 const escape = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

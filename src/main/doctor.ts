@@ -1,5 +1,5 @@
 import { isRecent, oldestAsking } from "../agents/claude/version.ts";
-import { mkdir } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { modelCredential, modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
@@ -13,6 +13,7 @@ import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { askGitHost, type HostAnswer } from "../repos/host-check.ts";
 import { selfTest } from "../repos/self-test.ts";
+import { keyProblem } from "../secrets/seal.ts";
 import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { probeSandboxes } from "../sandbox/sandbox.ts";
@@ -42,6 +43,7 @@ export const diagnose = async (request: Diagnosis): Promise<Check[]> => {
     "git host": rights(request, host),
     disk: room(request),
     store: store(request),
+    secrets: secretsKey(request),
     clock: clock(host),
   };
   const found = Object.entries(checks).map(([name, look]) =>
@@ -164,6 +166,15 @@ const store = async ({ settings, signal, offline }: Diagnosis): Promise<string> 
   await requireFormat(inFiles(jobsDir), { mark: false });
   if (offline || (await locksWork(join(jobsDir, ".lock-test")))) return `Files in ${jobsDir}`;
   throw new Error(`The file system of SERVICE_JOBS_DIR (${jobsDir}) does not support locks: use another one`);
+};
+
+/** Of files: who shares a key-value store without a key has no secrets in it. */
+const secretsKey = async ({ settings }: Diagnosis): Promise<string> => {
+  const stored = await readdir(join(settings.jobsDir, "secrets")).catch(() => []);
+  const problem = await keyProblem(settings, stored.length > 0);
+  if (problem === null) return "Encrypted with a key that only the service reads";
+  if (settings.kvUrl !== null) return problem;
+  throw new Warning(problem);
 };
 
 const clock = async (asked: Promise<HostAnswer | null>): Promise<string> => {

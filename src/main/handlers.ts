@@ -12,6 +12,8 @@ import type { Messages } from "../jobs/messages.ts";
 import type { Submit } from "../jobs/submit.ts";
 import type { Limits, Profiles, ResolvedProfile } from "../profiles/profile.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
+import { type AgentSecrets, requireSandbox } from "../runner/secrets.ts";
+import type { Secrets } from "../secrets/secrets.ts";
 import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
 import type { createBudgets } from "../telemetry/budgets.ts";
@@ -33,6 +35,7 @@ type Dependencies = {
   companions: Pick<Companions, "sync">;
   worktrees: Worktrees;
   disks: { volumes: () => Promise<Volume[]> };
+  secrets: Pick<Secrets, "list" | "set" | "remove">;
   instances: { overview: () => Promise<Overview> };
   telemetry: Pick<TelemetrySink, "usage">;
   budgets: Pick<Budgets, "list">;
@@ -97,6 +100,12 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       const [volumes, repositories] = await Promise.all([deps.disks.volumes(), worktrees.usage()]);
       return { success: true, min_free_bytes: deps.settings.minFreeDiskBytes, volumes, repositories };
     },
+    list_secrets: async () => {
+      const secrets = await deps.secrets.list();
+      return { success: true, count: secrets.length, secrets };
+    },
+    set_secret: async (input) => ({ success: true, secret: await deps.secrets.set(input) }),
+    remove_secret: async (input) => ({ success: true, secret: await deps.secrets.remove(input) }),
     list_instances: async () => {
       const overview = await deps.instances.overview();
       return {
@@ -135,11 +144,13 @@ type TaskChecks = {
   profiles: Profiles;
   /** Throws a `ServiceError` when agents cannot use the model, or a budget is spent. */
   requireAgent: Budgets["require"];
+  secrets: Pick<Secrets, "namesForAgent">;
+  agentSecrets: AgentSecrets;
 };
 
 /** Checks what a submitted task names: repository, base ref, MCP file, profile and its budget. Throws a `ServiceError`. */
 export const createTaskCheck =
-  ({ repos, profiles, requireAgent }: TaskChecks) =>
+  ({ repos, profiles, requireAgent, secrets, agentSecrets }: TaskChecks) =>
   async (
     { repo_url, base_ref, file_path, profile: name, task, options, allow_hosts }: RunTaskInput,
     principal: string,
@@ -153,6 +164,7 @@ export const createTaskCheck =
     requireAllowed(allow_hosts, profile);
     if (options.setup_only !== true)
       await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
+    requireSandbox(await secrets.namesForAgent(repoUrl), agentSecrets);
     const isGiven = base_ref !== "" || repoUrl === "";
     const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
     return { repoUrl, profile, ...base };

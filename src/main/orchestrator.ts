@@ -30,6 +30,7 @@ import { transcriptRoot } from "../profiles/materialise.ts";
 import { requireSigningKey } from "../repos/signing.ts";
 import { createRunner } from "../runner/runner.ts";
 import { boundaryOf } from "../profiles/sandbox-policy.ts";
+import { createSecrets } from "../secrets/secrets.ts";
 import { createSandbox } from "../sandbox/sandbox.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { UnsettledRun } from "../store/job-store.ts";
@@ -177,6 +178,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     signal,
   });
   await environments.start();
+  const secrets = createSecrets({ ...context, store: stores.secrets });
+  await secrets.maskAll();
+  const agentSecrets = { isSandboxed: sandbox.mode !== "off", inTheOpen: settings.secretsUnsandboxed };
   const runCommand = createRunCommand({ settings, env, redact, sandbox });
   const runner = createRunner({
     ...context,
@@ -194,9 +198,11 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
         ownHome: sandbox.mode === "bwrap" ? settings.agentHome : null,
       }),
       requireRoom: disks.requireRoom,
-      isSandboxed: sandbox.mode !== "off",
+      isSandboxed: agentSecrets.isSandboxed,
       settings,
     }),
+    secrets,
+    agentSecrets,
     agent,
     credential,
     instance: mark,
@@ -249,7 +255,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ...context,
     store,
     queue,
-    check: createTaskCheck({ repos, profiles, requireAgent }),
+    check: createTaskCheck({ repos, profiles, requireAgent, secrets, agentSecrets }),
     hasTranscript: async (id) => (await profiles.findTranscript(id)) !== null,
     putFiles: stores.taskFiles.put,
     admit,
@@ -287,6 +293,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       companions,
       worktrees,
       disks,
+      secrets,
       instances: view,
       telemetry,
       budgets,

@@ -27,6 +27,7 @@ import { completionKind, createCompletionStore } from "../store/completion-store
 import { conversationKind, createConversationStore } from "../store/conversation-store.ts";
 import { baseCheckKind, createBaseChecks } from "../store/base-checks.ts";
 import { createKeptFiles } from "../store/kept-files.ts";
+import { createSecretStore, secretKind } from "../store/secret-store.ts";
 import { createTaskFiles, taskFilesKind } from "../store/task-files.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
 
@@ -76,6 +77,7 @@ export const openStores = async (request: Request) => {
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   const baseChecks = createBaseChecks(await open(baseCheckKind, join(jobsDir, "checks")), now);
+  const secrets = createSecretStore(await open(secretKind, join(jobsDir, "secrets")));
   /** What the event log needs of a job's record; null: there is none. */
   const describe = async (id: string) => {
     const record = await jobs.get(id);
@@ -101,6 +103,7 @@ export const openStores = async (request: Request) => {
     taskFiles,
     keptFiles: createKeptFiles(join(jobsDir, "out")),
     baseChecks,
+    secrets,
     events,
     jobEnds: notifier,
     changes: createJobChanges({ store: jobs, notifier }),

@@ -92,10 +92,37 @@ export const reachOf = (
     },
     refused: [
       ...(asked.includes(everyHost) && !isOpen ? [everyHost] : []),
-      ...refused.map(({ host: { name, port } }) => (port === null ? name : `${name}:${port}`)),
+      ...refused.map(({ host }) => textOf(host)),
     ],
   };
 };
+
+/** Hosts of packages that every ecosystem's tools ask. */
+const packageHosts = ["npm", "pypi", "crates", "go", "debian"];
+
+/**
+ * What commands with secrets may use: `refused` are hosts that they would reach without.
+ *
+ * | a host is                                    | it is reached                  |
+ * |----------------------------------------------|--------------------------------|
+ * | named with one of the secrets                | yes                            |
+ * | of the presets npm, pypi, crates, go, debian | yes                            |
+ * | anything else, whoever names it              | no                             |
+ */
+export const reachWithSecrets = (
+  { hosts, asked }: Pick<Setup, "hosts" | "asked">,
+  agent: Allowed,
+  secretHosts: readonly string[],
+): { allowed: Allowed; refused: string[] } => {
+  const reached = [...parseHosts(packageHosts), ...parseHosts(secretHosts, true)];
+  const refused = parseHosts([...hosts, ...asked]).filter((host) => judged(reached, host) === "refused");
+  return {
+    allowed: { ...agent, openNetwork: false, hosts: reached },
+    refused: [...([...hosts, ...asked].includes(everyHost) ? [everyHost] : []), ...refused.map(textOf)],
+  };
+};
+
+const textOf = ({ name, port }: AllowedHost): string => (port === null ? name : `${name}:${port}`);
 
 /** Without a port both usual ones must be listed. */
 const judged = (listed: readonly AllowedHost[], { name, port }: AllowedHost) => {

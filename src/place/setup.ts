@@ -5,12 +5,15 @@ import type { Run } from "../jobs/run.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import { parseSetupFile, setupFile, type SetupKeys } from "../profiles/setup.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
+import { findSecret } from "../secrets/find.ts";
+import { type JobSecret, variablesOf } from "../secrets/secrets.ts";
 import { servicesScript } from "./services.ts";
 import {
   type Ended,
   type Failure,
   missingVersions,
   reachOf,
+  reachWithSecrets,
   scriptOf,
   type Setup,
   setupOf,
@@ -45,6 +48,8 @@ type Job = {
   run: Run;
   worktree: Worktree;
   launch: Pick<AgentLaunch, "allowed" | "mounts">;
+  /** For `run` alone. */
+  secrets: readonly JobSecret[];
   /** No agent has worked in the worktree: all that is not of its commit comes from a setup that was interrupted. */
   isUntouched: boolean;
 };
@@ -112,7 +117,7 @@ export const createSetup = (deps: Dependencies) => {
 
   const runAll = async (setup: Setup, job: Job, onDenied: (name: string) => void): Promise<Made> => {
     const { env, timeout } = setup;
-    const { jobId, run, worktree, launch, isUntouched } = job;
+    const { jobId, run, worktree, launch, isUntouched, secrets } = job;
     const given = {
       jobId,
       cwd: worktree.path,
@@ -124,9 +129,15 @@ export const createSetup = (deps: Dependencies) => {
       onDenied,
     };
     let left = timeout;
-    const commands = async (script: string): Promise<Ended> => {
+    const commands = async (script: string, more = {}): Promise<Ended> => {
       const onOutput = (text: string): void => run.event({ type: "setup", text });
-      const ended = await runCommand({ ...given, run: script, timeoutSeconds: Math.max(1, left), onOutput });
+      const ended = await runCommand({
+        ...given,
+        ...more,
+        run: script,
+        timeoutSeconds: Math.max(1, left),
+        onOutput,
+      });
       left -= ended.durationMs / 1000;
       const { exitCode: exit_code, log } = ended;
       return { exit_code, log, failure: failureOf(ended, timeout) ?? (await roomFailure()) };
@@ -135,8 +146,13 @@ export const createSetup = (deps: Dependencies) => {
       const programs = await programsOf(setup, given);
       const missing = missingVersions(setup.versions, programs);
       if (missing.length > 0) return { ...nothing, failure: lacking(missing) };
-      const first = async () => (setup.run.length === 0 ? nothing : await commands(scriptOf(setup.run)));
-      const search = async (): Promise<void> => undefined;
+      const first = async () =>
+        setup.run.length === 0 ? nothing : await commands(scriptOf(setup.run), withSecrets(setup, job));
+      const values = secrets.map(({ value }) => value);
+      const search = async (copy: string): Promise<void> => {
+        const file = await findSecret(copy, [""], values, run.signal);
+        if (file !== null) throw new InTheWay(`A secret's value is in ${file} of what the setup has made`);
+      };
       const asked = { run, worktree, isUntouched, search };
       const made = await deps.warm.make(setup, asked, { programs, seconds: timeout, commands: first });
       const rest = `${servicesScript(setup.services)}${scriptOf(setup.each)}`;
@@ -149,6 +165,15 @@ export const createSetup = (deps: Dependencies) => {
         failure: { ...mayPass, sentence: `The setup could not be run: ${messageOf(error)}` },
       };
     }
+  };
+
+  /** What commands with secrets get in place of the usual; nothing where there is none. */
+  const withSecrets = (setup: Setup, { launch, secrets, run }: Job) => {
+    if (secrets.length === 0) return {};
+    const hosts = secrets.flatMap((secret) => secret.hosts);
+    const { allowed, refused } = reachWithSecrets(setup, launch.allowed, hosts);
+    if (refused.length > 0) run.warn(notWithSecrets(refused));
+    return { allowed, env: { ...setup.env, ...variablesOf(secrets) } };
   };
 
   /** What says which programs are there: those that it needs, and those that the kept environment depends on. */
@@ -245,6 +270,9 @@ const leftOut = `${setupFile} of the repository was left out, because agents run
 
 const notPermitted = (names: readonly string[]): string =>
   `${setupFile} names hosts that a repository may not: ${names.slice(0, mostNames).join(", ")}; name them in sandbox.hosts or setup.hosts of the profile, or in SERVICE_SETUP_HOSTS`;
+
+const notWithSecrets = (names: readonly string[]): string =>
+  `run of the setup gets secrets, so it does not reach ${names.slice(0, mostNames).join(", ")}: name them with a secret (svc secrets set … --host), or run in each what needs them`;
 
 const wasRefused = (names: readonly string[]): string =>
   `The setup was refused ${names.join(", ")}: name them in its hosts`;

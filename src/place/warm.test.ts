@@ -79,7 +79,7 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
       memoryBytes: null,
       processes: null,
     };
-    const job = { jobId: id, run, worktree, launch: { allowed }, isUntouched: true };
+    const job = { jobId: id, run, worktree, launch: { allowed }, isUntouched: true, secrets: [] };
     if (setup !== null) await setUp.run(setup, job);
     return { worktree, warnings, text: () => text, setup: noted.setup };
   };

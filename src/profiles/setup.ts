@@ -1,17 +1,14 @@
 import { z } from "zod";
+import { isOwnName, isVariableName } from "../contract/variable-name.ts";
 import { FileFault } from "./contained.ts";
 import { matchesRepository } from "./match.ts";
 import { hostList } from "./sandbox-policy.ts";
 import { parseYamlMap } from "./yaml-map.ts";
 
-/** What the service itself sets for commands and agents. */
-const ownNames =
-  /^(HOME|PATH|TMPDIR|IS_SANDBOX|TRACEPARENT|DISABLE_AUTOUPDATER|NODE_USE_ENV_PROXY|(HTTPS?|ALL|NO)_PROXY|CLAUDE.*|(ANTHROPIC|SERVICE|OTEL|MCP|BASH)_.*)$/i;
-
 const variableName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, "must be letters, digits and `_`")
-  .refine((name) => !ownNames.test(name), "is set by the service, and cannot be set here");
+  .refine(isVariableName, "must be letters, digits and `_`")
+  .refine((name) => !isOwnName(name), "is set by the service, and cannot be set here");
 
 const command = z
   .string("must be text")

@@ -10,6 +10,7 @@ import { matchesPath } from "../profiles/match.ts";
 import { withoutPorts } from "../place/ports.ts";
 import { ProfileError, type ResolvedProfile } from "../profiles/profile.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
+import { type JobSecret, variablesOf } from "../secrets/secrets.ts";
 import type { BaseChecks } from "../store/base-checks.ts";
 
 /** What is checked for a job. */
@@ -23,6 +24,7 @@ type Checking = {
   paths: readonly string[];
   definitions: readonly CheckDefinition[];
   launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env" | "before" | "mounts">;
+  secrets: readonly JobSecret[];
   /** How often the agent was told of red checks. */
   round: number;
 };
@@ -65,7 +67,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
   const mutex = createKeyedMutex();
 
   const runOne = async (
-    { jobId, run, worktree, launch, round }: Checking,
+    { jobId, run, worktree, launch, secrets, round }: Checking,
     { name, run: command, timeout }: CheckDefinition,
     { before, timeLeft }: { before: boolean; timeLeft: number },
   ): Promise<CheckRun> => {
@@ -76,7 +78,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       cwd: worktree.path,
       borrows: borrowedBy(worktree),
       allowed: launch.allowed,
-      env: launch.env ?? {},
+      env: { ...launch.env, ...variablesOf(secrets) },
       mounts: launch.mounts,
       timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
       signal: run.signal,
@@ -93,7 +95,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     check: CheckDefinition,
     timeLeft: number,
   ): Promise<CheckRun | null> => {
-    const { worktree, tip, run, launch } = checking;
+    const { worktree, tip, run, launch, secrets } = checking;
     const { baseSha: commit, repoKey } = worktree;
     if (commit === null) return null;
     const key = digest([
@@ -104,6 +106,8 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       launch.allowed,
       withoutPorts(launch.env),
       launch.before,
+      // When they were set: nothing is made of a value that could be guessed by it.
+      secrets.map(({ name, created_at }) => [name, created_at]),
     ]);
     const begun = Promise.withResolvers<void>();
     const running = mutex.runExclusive(key, async () => {

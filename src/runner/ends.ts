@@ -1,5 +1,6 @@
 import type { TurnOutcome } from "../agents/agent.ts";
 import { type Check, isRed } from "../contract/check.ts";
+import { type ErrorCode, ServiceError } from "../contract/errors.ts";
 import { unanswered } from "../jobs/answer.ts";
 import type { Interruption, Outcome, Run } from "../jobs/run.ts";
 import type { Setup } from "../place/plan.ts";
@@ -101,6 +102,9 @@ export const interrupted = (
 /** Attempts of a job that fails because the shared store is unreachable before its agent has started. */
 const maxAttempts = 5;
 
+/** What can be amiss with a job's secrets. */
+const atStart: ErrorCode[] = ["secrets_unavailable", "sandbox_required"];
+
 export const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
   const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
     kind: "failed",
@@ -112,6 +116,7 @@ export const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
   if (error instanceof ProfileError) return failed(error.reason, false);
   if (error instanceof NotExchanged) return failed("worktree_failed", false);
   if (error instanceof SetupError) return failed("setup_failed", error.retryable);
+  if (error instanceof ServiceError && atStart.includes(error.code)) return failed("setup_failed", true);
   if (error instanceof UnknownSession) return failed("agent_error", false);
   return failed("internal", true);
 };

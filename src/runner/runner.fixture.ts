@@ -19,6 +19,7 @@ import { createRunCommand } from "../agents/command.ts";
 import { createEnvironments } from "../place/environments.ts";
 import { createSetup } from "../place/setup.ts";
 import { createWarm } from "../place/warm.ts";
+import type { JobSecrets } from "../secrets/secrets.ts";
 import { createChecks } from "./checks.ts";
 import type { LimitSettings } from "./limit.ts";
 import { createRunner } from "./runner.ts";
@@ -41,10 +42,15 @@ export const claimJob = async (
   settings: Partial<ClaudeSettings & LimitSettings & { portRange: string }> = {},
   mustPark = false,
   setup: Partial<Parameters<typeof createSetup>[0]> = {},
+  secrets: Partial<JobSecrets> = {},
 ) => {
   const directory = await temporaryDirectory();
   const log = createLog("silent", (text) => text);
-  const redact = createRedactor([]);
+  const redact = createRedactor(
+    Object.values(secrets)
+      .flat()
+      .map(({ value }) => value),
+  );
   const now = (): Date => new Date();
   const store = await openFilesJobStore(join(directory, "jobs"), log);
   const events = openFilesEventLog(join(directory, "events"), { jobs: store, now, log });
@@ -66,6 +72,8 @@ export const claimJob = async (
       settings: { setupHosts: ["npm"], setupUnsandboxed: false },
       ...setup,
     }),
+    secrets: { forJob: async () => ({ setup: [], agent: [], checks: [], ...secrets }) },
+    agentSecrets: { isSandboxed: true, inTheOpen: [] },
     profiles: createProfiles({
       settings: { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 },
       companions: async () => null,

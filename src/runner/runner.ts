@@ -10,6 +10,7 @@ import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
 import type { SetUp } from "../place/setup.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import { borrowedBy, type Repos } from "../repos/repos.ts";
+import type { JobSecrets, Secrets } from "../secrets/secrets.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import type { TaskFiles } from "../store/task-files.ts";
@@ -37,6 +38,7 @@ import {
   unansweredRun,
 } from "./ends.ts";
 import { type Place, prepare } from "./place.ts";
+import { type AgentSecrets, createSecretCare, launchWith } from "./secrets.ts";
 import { createSaving, type Saving } from "./saving.ts";
 import { judge, summaryOf } from "./outcome.ts";
 import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
@@ -50,6 +52,8 @@ type Dependencies = {
   agent: Agent;
   checks: RunChecks;
   setup: SetUp;
+  secrets: Pick<Secrets, "forJob">;
+  agentSecrets: AgentSecrets;
   newId: () => string;
   /** For texts that leave the service with a pull request. */
   redact: Redact;
@@ -63,6 +67,7 @@ type Dependencies = {
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
 export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
+  const care = createSecretCare(deps);
   const { discard, keepFiles, saveWork, settleLost } = createSaving(deps);
 
   const execute: Execute = async (record, run) => {
@@ -136,8 +141,10 @@ export const createRunner = (deps: Dependencies) => {
     });
     const env = { ...ports, ...setup?.env };
     const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
-    const given: Given = { run, profile, place, definitions, progress, within };
+    const secrets = await deps.secrets.forJob(place.own.repoUrl, record.id);
+    const given: Given = { run, profile, place, definitions, progress, within, secrets };
     if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
+    else await care.warnOfLeft(given);
     return { setup, given };
   };
 
@@ -148,8 +155,8 @@ export const createRunner = (deps: Dependencies) => {
     const { run, place } = given;
     const launch = await launchOf(record, given);
     const goesOnFailed = setup.goesOnFailed && record.options.setup_only !== true;
-    const job = { jobId, run, worktree: place.worktree, launch, isUntouched };
-    await deps.setup.run({ ...setup, goesOnFailed }, job);
+    const job = { jobId, run, worktree: place.worktree, launch, isUntouched, secrets: given.secrets.setup };
+    await care.afterSetup(given, () => deps.setup.run({ ...setup, goesOnFailed }, job));
   };
 
   /** A turn of the agent. The job with what came of it; or how it ends, when there is nothing to deliver. */
@@ -219,7 +226,7 @@ export const createRunner = (deps: Dependencies) => {
   ): ReturnType<typeof runJobAgent> => {
     const { run, profile, place } = given;
     const { own, worktree } = place;
-    const launch = await launchOf(record, given);
+    const launch = launchWith(given.secrets.agent, await launchOf(record, given), deps.agentSecrets);
     const turn = {
       record,
       said,
@@ -267,8 +274,9 @@ export const createRunner = (deps: Dependencies) => {
   const end = async (
     record: JobRecord,
     { about, work, agent, checks, isRed }: Concluded,
-    { run, profile, place, definitions, progress }: Given,
+    given: Given,
   ): Promise<Outcome> => {
+    const { run, profile, place, definitions, progress } = given;
     const changed = work !== null && work.tip !== place.firstHead;
     const { outcome, question } = judge({ ...agent, changed, isRed, readOnly: profile.readOnly });
     const ended = { outcome, summary: about.summary, checks };
@@ -283,6 +291,7 @@ export const createRunner = (deps: Dependencies) => {
     if (!isRed) run.note(await keepFiles(record, place.worktree, run.warn));
     const facts = { ...progress.facts, ...ended };
     if (work === null) return { kind: "succeeded", patch: { ...facts, branch: null } };
+    if (work.isAhead) await care.requireNonePushed(given, work.paths);
     const delivery = { ...about, work, profile, agent, ended, checks };
     if (!isRed) return { kind: "succeeded", patch: { ...facts, ...(await deliver(delivery)) } };
     const patch = { ...ended, ...(await deliverRed(delivery)), ...endedRed(record, checks) };
@@ -294,7 +303,7 @@ export const createRunner = (deps: Dependencies) => {
     if (definitions.length === 0 || tip === null) return [];
     // Where it is, should the service end in the middle.
     run.note({ commit_sha: tip }, { lazy: false });
-    return await deps.checks({
+    const checking = {
       jobId: record.id,
       run,
       worktree: place.worktree,
@@ -302,8 +311,10 @@ export const createRunner = (deps: Dependencies) => {
       paths,
       definitions,
       launch: await launchOf(record, given),
+      secrets: given.secrets.checks,
       round: record.check_round,
-    });
+    };
+    return await care.afterChecks(given, () => deps.checks(checking));
   };
 
   /** Its agent gets another turn. From here on the round counts. */
@@ -372,6 +383,7 @@ type Given = {
   place: Place;
   definitions: CheckDefinition[];
   progress: Progress;
+  secrets: JobSecrets;
   /** Its ports, and what its setup says for its agent and checks. */
   within: Pick<AgentLaunch, "env" | "before" | "mounts">;
 };

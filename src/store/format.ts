@@ -4,6 +4,7 @@ import type { Kv } from "../kv/kv.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { isJobId } from "./job-record.ts";
+import { secretIndexes } from "./secret-store.ts";
 
 /** Raise it with every change of what is stored: a store of another number is refused, nothing is converted. */
 const storeFormat = 3;
@@ -50,7 +51,8 @@ export const inFiles = (jobsDir: string): Place => ({
       ((await readdir(join(jobsDir, directory)).catch(nullIfMissing)) ?? []).filter((name) =>
         name.endsWith(".json"),
       );
-    const others = await Promise.all(["worktrees", "files", "conversations", "completions"].map(namesIn));
+    const kinds = ["worktrees", "files", "secrets", "conversations", "completions"];
+    const others = await Promise.all(kinds.map(namesIn));
     return others.flat().length > 0 || (await namesIn("")).some((name) => isJobId(name.slice(0, -5)));
   },
 });
@@ -65,7 +67,7 @@ export const inKv = (kv: Kv): Place => ({
   write: (number) => kv.ask((client) => client.set(kv.key("format"), number, "NX")),
   // By the indexes that have all of a kind.
   hasRecords: async () => {
-    const indexes = ["all", "prepared", "completions"].map((name) => kv.jobKey(name));
+    const indexes = ["all", "prepared", "completions", ...secretIndexes].map((name) => kv.jobKey(name));
     return (await kv.ask((client) => client.exists(...indexes))) > 0;
   },
 });

@@ -4,6 +4,7 @@ import { factLines } from "./columns.ts";
 import { jobPage, jobTable } from "./job.ts";
 import { messageLine } from "./message.ts";
 import type { Layout } from "./paint.ts";
+import { secretName, secretTable } from "./secrets.ts";
 import { instanceTable, profileEntry, usagePage } from "./service.ts";
 import { cleanupReport, diskPage, worktreePage, worktreeTable } from "./worktrees.ts";
 
@@ -34,6 +35,9 @@ export const views = {
   cleanup_worktrees: (answer, layout) =>
     answer.results.length === 0 ? "No worktree is that old" : cleanupReport(answer, layout),
   get_disk_usage: diskPage,
+  list_secrets: ({ secrets }, layout) => secretTable(secrets, layout),
+  set_secret: ({ secret }) => `${secretName(secret)} is stored`,
+  remove_secret: ({ secret }) => `${secretName(secret)} is removed`,
   list_instances: (answer, layout) => instanceTable(answer, layout, Date.now()),
   get_usage: usagePage,
   get_visibility: ({ visibility }, layout) =>

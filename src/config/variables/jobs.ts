@@ -11,6 +11,7 @@ import {
   profileName,
   optionalPath,
   path,
+  secretsKey,
   text,
   httpUrl,
   optional,
@@ -116,6 +117,15 @@ export const agentVariables = {
   }),
   portRange: variable("SERVICE_PORT_RANGE", portRange, "20000-29999", {
     meaning: "Ports of which each running job gets ten, PORT and the next ones, on this machine",
+  }),
+  secretsKey: variable("SERVICE_SECRETS_KEY", secretsKey.nullable(), null, {
+    meaning:
+      "Key that secrets are encrypted with, 32 characters or more, the same on all instances; required for them with KV_URL. Unset: `secrets.key` in SERVICE_JOBS_DIR",
+    secret: true,
+  }),
+  secretsUnsandboxed: variable("SERVICE_SECRETS_UNSANDBOXED", variableNames, "", {
+    meaning:
+      "Comma-separated names of secrets with phase `agent` whose real values agents get where they run without a sandbox",
   }),
   agentSandboxRead: variable("SERVICE_AGENT_SANDBOX_READ", paths, "", {
     meaning: "Comma-separated directories that every agent may read",

@@ -43,12 +43,15 @@ const forever = "while :; do sleep 0.1; done";
 
 test("gives variables to the program alone, not to what puts the sandbox around it", async () => {
   const box = { prefix: ["/bin/sh", "-c", 'echo "outside: $EVIL"; exec "$@"', "sh"], filter: null };
-  const { supervised, output } = await shell('echo "inside: $EVIL, $$"', {
+  const { supervised, output } = await shell('echo "inside: $EVIL, $$"; env | grep -c ^SVC_WITHIN_; read _', {
     box,
-    within: { env: { EVIL: "a b=c" } },
+    within: { env: { EVIL: "a b=c'\"$x", TWO: "2" } },
   });
+  await until(() => output().endsWith("\n0\n"));
+  expect(await readFile(`/proc/${supervised.pid}/cmdline`, "utf8")).not.toContain("a b=c");
+  supervised.stdin.end();
   await supervised.ended;
-  expect(output()).toBe(`outside: \ninside: a b=c, ${supervised.pid}\n`);
+  expect(output()).toBe(`outside: \ninside: a b=c'"$x, ${supervised.pid}\n0\n`);
 });
 
 test("passes arguments, environment, directory, input and exit code, and keeps the pid", async () => {

@@ -29,7 +29,10 @@ export type SuperviseOptions = {
 };
 
 type Within = {
-  /** Further variables: what others wrote must not reach what puts the sandbox around it. Absent: none. */
+  /**
+   * Further variables, with names that a shell knows as such: what others wrote must not reach what puts the sandbox around it,
+   * nor any arguments, which everybody on the machine can read. Absent: none.
+   */
   env?: Readonly<Record<string, string>>;
   /** For `sh`: runs before the program; what it leaves in the background goes on beside it. Absent: nothing. */
   before?: string;
@@ -88,7 +91,10 @@ const patience = { pipesMs: 2000, exitMs: 10_000 };
  */
 export const supervise = async (options: SuperviseOptions): Promise<Spawned> => {
   const { cwd, marker, box = null } = options;
-  const env = { ...options.env, [marker.name]: marker.value };
+  const given = Object.entries(options.within?.env ?? {});
+  // Under names that mean nothing to anybody, until just before the program.
+  const hidden = Object.fromEntries(given.map(([, value], at) => [`${hiddenName}${at}`, value]));
+  const env = { ...options.env, ...hidden, [marker.name]: marker.value };
   const executable = await findExecutable(options.command, env["PATH"] ?? "");
   if (!executable.ok) return executable;
   if (!(await isDirectory(cwd)))
@@ -114,12 +120,14 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
 
 /** Arguments that come before the program. */
 const preceding = ({ env = {}, before = "" }: Within): string[] => {
-  const given = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  return [
-    ...(given.length === 0 ? [] : ["/usr/bin/env", ...given]),
-    ...(before === "" ? [] : ["/bin/sh", "-c", `${before}\nexec "$@"`, "sh"]),
-  ];
+  const named = Object.keys(env).map(
+    (name, at) => `export ${name}="$${hiddenName}${at}"; unset ${hiddenName}${at}; `,
+  );
+  const scripts = [named.join(""), before === "" ? "" : `${before}\n`].filter((script) => script !== "");
+  return scripts.flatMap((script) => ["/bin/sh", "-c", `${script}exec "$@"`, "sh"]);
 };
+
+const hiddenName = "SVC_WITHIN_";
 
 const isDirectory = async (path: string): Promise<boolean> =>
   (await stat(path).catch(() => null))?.isDirectory() === true;

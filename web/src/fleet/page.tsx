@@ -7,6 +7,7 @@ import { useRead } from "../parts/read.ts";
 import { Section, Title } from "../parts/states.tsx";
 import { Ago, Repository } from "../parts/values.tsx";
 import { client, queries } from "../shell/service.ts";
+import { Secrets } from "./secrets.tsx";
 import { Worktrees } from "./worktrees.tsx";
 
 export default function FleetPage() {
@@ -18,6 +19,7 @@ export default function FleetPage() {
       <Disk />
       <Profiles />
       <Companions />
+      <Secrets />
     </div>
   );
 }

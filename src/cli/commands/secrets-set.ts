@@ -1,0 +1,37 @@
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { text } from "node:stream/consumers";
+import type { SecretPhase } from "../../contract/secret.ts";
+import { views } from "../../view/views.ts";
+import { connect } from "../connect.ts";
+import { exitCode, type ExitCode, usageError } from "../failure.ts";
+import { note, printAnswer } from "../print.ts";
+
+type Options = { repo: string; phase: SecretPhase; host?: string[]; header?: string; json?: boolean };
+
+/** `svc secrets set`. The value never stands in an argument: others could read it there. */
+export const secretsSet = async (
+  name: string,
+  { repo, phase, host = [], header, json }: Options,
+): Promise<ExitCode> => {
+  const value = process.stdin.isTTY ? await typed(`Value of ${name}: `) : await text(process.stdin);
+  const { client } = connect();
+  const hosts = host.flatMap((each) => each.split(",")).filter((each) => each !== "");
+  // Of an editor or echo.
+  const given = value.replace(/\r?\n$/, "");
+  if (given === "") throw usageError("The value is empty: give it on standard input");
+  const body = await client.set_secret({ name, value: given, repo, phase, hosts, header: header ?? null });
+  return printAnswer(body, json, views.set_secret);
+};
+
+/** A line that is not shown while it is typed. Ctrl-C ends the program. */
+const typed = async (question: string): Promise<string> => {
+  process.stderr.write(question);
+  const nowhere = new Writable({ write: (_piece, _encoding, done) => done() });
+  using terminal = createInterface({ input: process.stdin, output: nowhere, terminal: true });
+  terminal.once("SIGINT", () => process.exit(exitCode.interrupted));
+  // Ctrl-D rejects.
+  const answer = await terminal.question("").catch(() => "");
+  note("");
+  return answer;
+};

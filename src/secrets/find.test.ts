@@ -1,0 +1,51 @@
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { filesWithSecret, findSecret } from "./find.ts";
+
+const value = "s3cret/value+that is";
+
+test.each([
+  ["as it is", value],
+  ["in JSON", JSON.stringify({ a: `${value}"` })],
+  ["in a URL", `https://user:${encodeURIComponent(value)}@host`],
+  ...["", "x", "xy"].map((before) => ["in base64", Buffer.from(`${before}${value}y`).toString("base64")]),
+])("a value is found %s: %s", async (_how, text) => {
+  const root = await temporaryDirectory();
+  await mkdir(join(root, "a/b"), { recursive: true });
+  await writeFile(join(root, "a/b/c"), `before ${text} after`);
+  expect(await findSecret(root, [""], [value])).toBe("a/b/c");
+  expect(await findSecret(root, ["a/b/c", "gone"], [value])).toBe("a/b/c");
+  expect(await findSecret(root, ["gone"], [value])).toBeNull();
+  expect(await findSecret(root, [""], ["another value"])).toBeNull();
+  expect(await findSecret(root, [""], [])).toBeNull();
+});
+
+test("a value is found over the border of what is read at once, in names, and in names that are not UTF-8", async () => {
+  const root = await temporaryDirectory();
+  const mebibyte = 1024 * 1024;
+  await writeFile(join(root, "large"), `${"-".repeat(2 * mebibyte - 5)}${value}${"-".repeat(mebibyte)}`);
+  await writeFile(join(root, "near"), `${"-".repeat(2 * mebibyte)}${value.slice(1)}`);
+  await writeFile(join(root, "token-abcdefgh"), "");
+  await writeFile(Buffer.from(`${root}/\xff`, "latin1"), value);
+  const found = await Array.fromAsync(filesWithSecret(root, [""], [value, "abcdefgh"]));
+  expect(found.toSorted()).toEqual(["large", "token-abcdefgh", "\uFFFD"]);
+});
+
+test("links are not followed", async () => {
+  const root = await temporaryDirectory();
+  const outside = await temporaryDirectory();
+  await writeFile(join(outside, "file"), value);
+  await symlink(outside, join(root, "directory"));
+  await symlink(join(outside, "file"), join(root, "file"));
+  expect(await findSecret(root, [""], [value])).toBeNull();
+  expect(await findSecret(root, ["directory", "file"], [value])).toBeNull();
+});
+
+test("what cannot be read is not passed over", async () => {
+  const root = await temporaryDirectory();
+  await expect(findSecret(root, ["x".repeat(300)], [value])).rejects.toThrow(
+    "cannot be searched for secrets (ENAMETOOLONG)",
+  );
+});
