@@ -46,11 +46,8 @@ export const claimJob = async (
 ) => {
   const directory = await temporaryDirectory();
   const log = createLog("silent", (text) => text);
-  const redact = createRedactor(
-    Object.values(secrets)
-      .flat()
-      .map(({ value }) => value),
-  );
+  const redact = createRedactor([]);
+  for (const { value } of Object.values(secrets).flat()) redact.add(value, new Date(8.64e15));
   const now = (): Date => new Date();
   const store = await openFilesJobStore(join(directory, "jobs"), log);
   const events = openFilesEventLog(join(directory, "events"), { jobs: store, now, log });

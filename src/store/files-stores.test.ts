@@ -17,6 +17,7 @@ import {
 } from "../../test/ports/conversation-store-suite.ts";
 import { sampleRecord } from "../../test/ports/job-record-sample.ts";
 import { jobStoreSuite } from "../../test/ports/job-store-suite.ts";
+import { secretStoreSuite } from "../../test/ports/secret-store-suite.ts";
 import { visibilityStoreSuite } from "../../test/ports/visibility-store-suite.ts";
 import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
 import { worktreeStoreSuite } from "../../test/ports/worktree-store-suite.ts";
@@ -29,6 +30,7 @@ import { conversationKind, createConversationStore } from "./conversation-store.
 import { openFilesRecords } from "./files-records.ts";
 import { jobKind } from "./job-store.ts";
 import type { Kind } from "./records.ts";
+import { createSecretStore, secretKind } from "./secret-store.ts";
 import { createTaskFiles, taskFilesKind } from "./task-files.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 import { createWorktreeStore, worktreeKind } from "./worktree-store.ts";
@@ -61,6 +63,9 @@ jobStoreSuite("files", { open: () => opened(jobsIn) });
 completionStoreSuite("files", { open: (clock) => opened((directory) => completionsIn(directory, clock)) });
 conversationStoreSuite("files", {
   open: (clock) => opened((directory) => conversationsIn(directory, clock)),
+});
+secretStoreSuite("files", {
+  open: () => opened(async (directory) => createSecretStore(await recordsOf(secretKind, directory))),
 });
 visibilityStoreSuite("files", { open: () => opened(visibilitiesIn) });
 worktreeStoreSuite("files", { open: () => opened(worktreesIn) });

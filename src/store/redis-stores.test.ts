@@ -4,6 +4,7 @@ import { completionStoreSuite, completionTtl } from "../../test/ports/completion
 import { conversationStoreSuite, conversationTtl } from "../../test/ports/conversation-store-suite.ts";
 import { eventBusSuite } from "../../test/ports/event-bus-suite.ts";
 import { sampleRecord } from "../../test/ports/job-record-sample.ts";
+import { secretStoreSuite } from "../../test/ports/secret-store-suite.ts";
 import { visibilityStoreSuite } from "../../test/ports/visibility-store-suite.ts";
 import { worktreeStoreSuite } from "../../test/ports/worktree-store-suite.ts";
 import { instancesSuite } from "../../test/ports/instances-suite.ts";
@@ -27,6 +28,7 @@ import { createRedisLocks } from "./redis-leases.ts";
 import { createRedisLogs } from "./redis-logs.ts";
 import { openRedisRecords } from "./redis-records.ts";
 import { createTaskFiles, taskFilesKind } from "./task-files.ts";
+import { createSecretStore, secretKind } from "./secret-store.ts";
 import { createVisibilityStore, visibilityKind } from "./visibility-store.ts";
 import { createWorktreeStore, worktreeKind } from "./worktree-store.ts";
 
@@ -52,6 +54,14 @@ for (const [kind, url] of redisKinds()) {
     open: async () => {
       const [a, b] = await instances(url);
       return { store: visibilitiesOn(a), rival: visibilitiesOn(b), reopen: async () => visibilitiesOn(b) };
+    },
+  });
+
+  secretStoreSuite(kind, {
+    open: async () => {
+      const [a, b] = await instances(url);
+      const on = (kv: Kv) => createSecretStore(openRedisRecords(secretKind, { kv, now, log }));
+      return { store: on(a), reopen: async () => on(b) };
     },
   });
 

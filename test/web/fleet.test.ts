@@ -39,6 +39,29 @@ test("it shows the queue, instances, profiles with their faults, and companions,
   expect(faults).toEqual([]);
 });
 
+test("a secret is set, shown without its value, and removed", async () => {
+  const { page, faults } = await openPage(browser, service, "/ui/fleet");
+  await page.getByRole("button", { name: "Set a secret" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name of the variable").fill("NPM_TOKEN");
+  await dialog.getByLabel("Repositories").fill("acme/app");
+  await dialog.getByLabel("Hosts").fill("npm.acme.example, other.example");
+  await dialog.getByLabel("Value").fill("canary-0123456789");
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await dialog.getByRole("button", { name: "Store the secret" }).click();
+  await dialog.getByRole("alert").getByText("must begin with the host").waitFor();
+  await dialog.getByLabel("Repositories").fill("github.com/acme/app");
+  await dialog.getByRole("button", { name: "Store the secret" }).click();
+  const secrets = page.getByRole("table", { name: "Secrets" });
+  await secrets.getByText("npm.acme.example, other.example").waitFor();
+  expect(await page.content()).not.toContain("canary-0123456789");
+  await secrets.getByRole("button", { name: "Remove NPM_TOKEN" }).click();
+  await dialog.getByRole("button", { name: "Remove the secret" }).click();
+  await page.getByText("No secrets").waitFor();
+  // The browser says that the first try was refused.
+  expect(faults.filter((fault) => !fault.includes("400"))).toEqual([]);
+});
+
 test("clean-up shows what would go and what stays and why, then removes only that; forced, work would be saved first", async () => {
   const { page } = await openPage(browser, service, "/ui/fleet");
   await page.getByRole("combobox", { name: "Choose worktrees" }).selectOption("all");
