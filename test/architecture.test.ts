@@ -184,7 +184,7 @@ const budgets: Record<string, number> = {
   place: 1140,
   profiles: 2363,
   repos: 3715,
-  runner: 2122,
+  runner: 2146,
   sandbox: 909,
   secrets: 305,
   store: 3181,

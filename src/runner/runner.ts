@@ -1,20 +1,13 @@
-import type { Agent, AgentLaunch, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Outcome, Run } from "../jobs/run.ts";
 import { needsInput } from "../jobs/answer.ts";
 import type { Check } from "../contract/check.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
-import type { Setup } from "../place/plan.ts";
-import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
-import type { SetUp } from "../place/setup.ts";
-import type { Profiles } from "../profiles/profile.ts";
-import { borrowedBy, type Repos } from "../repos/repos.ts";
-import type { JobSecrets, Secrets } from "../secrets/secrets.ts";
+import { borrowedBy } from "../repos/repos.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
-import type { TaskFiles } from "../store/task-files.ts";
-import type { TaskFile } from "../contract/run-options.ts";
 import {
   type Committed,
   commitWork,
@@ -24,7 +17,7 @@ import {
   reportDiscarded,
   type Work,
 } from "./deliver.ts";
-import { afterChecks, checksOf, namedByChecks, redText, type RunChecks } from "./checks.ts";
+import { afterChecks, namedByChecks, redText, type RunChecks } from "./checks.ts";
 import { agentFacts, runUntilOver, type Again } from "./again.ts";
 import type { Try } from "./limit.ts";
 import {
@@ -37,22 +30,17 @@ import {
   setUp,
   unansweredRun,
 } from "./ends.ts";
-import { type Place, prepare } from "./place.ts";
+import { createReadying, type Given, type Readying } from "./given.ts";
 import { type AgentSecrets, createSecretCare, launchWith } from "./secrets.ts";
 import { createSaving, type Saving } from "./saving.ts";
 import { judge, summaryOf } from "./outcome.ts";
-import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
+import { afterAsking, withLostQuestion } from "./asking.ts";
 import { unheard } from "./messages.ts";
 import { LostOwnership, runJobAgent } from "./turn.ts";
 
-type Dependencies = {
-  profiles: Profiles;
-  repos: Repos;
-  taskFiles: TaskFiles;
+type Dependencies = Readying & {
   agent: Agent;
   checks: RunChecks;
-  setup: SetUp;
-  secrets: Pick<Secrets, "forJob">;
   agentSecrets: AgentSecrets;
   newId: () => string;
   /** For texts that leave the service with a pull request. */
@@ -60,7 +48,7 @@ type Dependencies = {
   log: Log;
   /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
   sandboxWarning: string | null;
-  settings: { questionTtl: number; portRange: string };
+  settings: { questionTtl: number };
 } & Again &
   Saving;
 
@@ -68,6 +56,7 @@ type Dependencies = {
 export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
   const care = createSecretCare(deps);
+  const { portsFor, placeOf, launchOf } = createReadying(deps, care);
   const { discard, keepFiles, saveWork, settleLost } = createSaving(deps);
 
   const execute: Execute = async (record, run) => {
@@ -107,56 +96,6 @@ export const createRunner = (deps: Dependencies) => {
       if ("outcome" in concluded) return concluded.outcome;
       next = concluded;
     }
-  };
-
-  const portsFor = async (run: Run): Promise<Ports | null> => {
-    const { portRange } = deps.settings;
-    const ports = await reservePorts(portRange);
-    if (ports === null) run.warn(noPorts(portRange));
-    return ports;
-  };
-
-  /** Where the job's agent works, made ready. */
-  const placeOf = async (
-    record: JobRecord,
-    run: Run,
-    progress: Progress,
-    ports: Record<string, string>,
-  ): Promise<{ setup: Setup | null; given: Given }> => {
-    const profile = await profiles.pin(record.profile);
-    const place = await prepare(record, run, {
-      profile,
-      repos,
-      onMade: (worktree) =>
-        Object.assign(progress, {
-          worktree,
-          isThrowaway: profile.readOnly || record.options.setup_only === true,
-        }),
-    });
-    const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
-    const isFirst = record.resumed_at === null && record.checking === null;
-    const setup = await deps.setup.of(profile, place.own, {
-      ...run,
-      ...(!isFirst && { warn: () => undefined }),
-    });
-    const env = { ...ports, ...setup?.env };
-    const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
-    const secrets = await deps.secrets.forJob(place.own.repoUrl, record.id);
-    const given: Given = { run, profile, place, definitions, progress, within, secrets };
-    if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
-    else await care.warnOfLeft(given);
-    return { setup, given };
-  };
-
-  /** @throws SetupError when its agent is not to be started */
-  const ready = async (record: JobRecord, setup: Setup, given: Given): Promise<void> => {
-    const { id: jobId, worktree_id: worktreeId, job_config_dir: configDir } = record;
-    const isUntouched = configDir === null && (worktreeId === null || worktreeId === jobId);
-    const { run, place } = given;
-    const launch = await launchOf(record, given);
-    const goesOnFailed = setup.goesOnFailed && record.options.setup_only !== true;
-    const job = { jobId, run, worktree: place.worktree, launch, isUntouched, secrets: given.secrets.setup };
-    await care.afterSetup(given, () => deps.setup.run({ ...setup, goesOnFailed }, job));
   };
 
   /** A turn of the agent. The job with what came of it; or how it ends, when there is nothing to deliver. */
@@ -201,22 +140,6 @@ export const createRunner = (deps: Dependencies) => {
     if (definitions.length > 0) progress.checking = ended.checking;
     else run.note(facts);
     return { job: ended };
-  };
-
-  const launchOf = async (record: JobRecord, { profile, place, progress, within }: Given) => {
-    const { own, worktree } = place;
-    const isFurther = record.resumed_at !== null || progress.agent !== null;
-    const launch = await profile.materialise({
-      jobId: record.id,
-      worktreePath: worktree.path,
-      worktreeId: own.worktreeId,
-      repoKey: worktree.repoKey,
-      filePath: record.request.file_path,
-      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, new Date()) : {}) },
-      allowHosts: record.allow_hosts,
-      taskFiles: await filesOf(record),
-    });
-    return { ...launch, ...within };
   };
 
   const runProcess = async (
@@ -346,12 +269,6 @@ export const createRunner = (deps: Dependencies) => {
     };
   };
 
-  const filesOf = async ({ id, options }: JobRecord): Promise<TaskFile[]> => {
-    const files = options.files.length === 0 ? [] : await deps.taskFiles.get(id);
-    if (files === null) throw new Error("The files of the task are missing; submit it again with them");
-    return files;
-  };
-
   /** Saves what is in the worktree, then reports how the run ended. */
   const endWith = async (
     record: JobRecord,
@@ -372,20 +289,6 @@ export const createRunner = (deps: Dependencies) => {
       await deps.keptFiles.remove(id);
     },
   };
-};
-
-type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
-
-/** What all steps of a run are given. */
-type Given = {
-  run: Run;
-  profile: Pinned;
-  place: Place;
-  definitions: CheckDefinition[];
-  progress: Progress;
-  secrets: JobSecrets;
-  /** Its ports, and what its setup says for its agent and checks. */
-  within: Pick<AgentLaunch, "env" | "before" | "mounts">;
 };
 
 /** What an agent has left and said, and how its checks went. */

@@ -118,4 +118,6 @@ export const createSecretCare = ({ salvageTimeout }: { salvageTimeout: number })
   };
 };
 
+export type SecretCare = ReturnType<typeof createSecretCare>;
+
 const valuesOf = (secrets: readonly JobSecret[]): string[] => secrets.map(({ value }) => value);

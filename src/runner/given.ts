@@ -1,0 +1,119 @@
+import type { AgentLaunch } from "../agents/agent.ts";
+import type { TaskFile } from "../contract/run-options.ts";
+import type { Run } from "../jobs/run.ts";
+import type { Setup } from "../place/plan.ts";
+import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
+import type { SetUp } from "../place/setup.ts";
+import type { CheckDefinition } from "../profiles/checks.ts";
+import type { Profiles } from "../profiles/profile.ts";
+import type { Repos } from "../repos/repos.ts";
+import type { JobSecrets, Secrets } from "../secrets/secrets.ts";
+import type { JobRecord } from "../store/job-record.ts";
+import type { TaskFiles } from "../store/task-files.ts";
+import { leftOf } from "./asking.ts";
+import { checksOf } from "./checks.ts";
+import type { Progress } from "./ends.ts";
+import { type Place, prepare } from "./place.ts";
+import type { SecretCare } from "./secrets.ts";
+
+export type Readying = {
+  profiles: Profiles;
+  repos: Repos;
+  taskFiles: TaskFiles;
+  setup: SetUp;
+  secrets: Pick<Secrets, "forJob">;
+  settings: { portRange: string };
+};
+
+type Pinned = Awaited<ReturnType<Profiles["pin"]>>;
+
+/** What all steps of a run are given. */
+export type Given = {
+  run: Run;
+  profile: Pinned;
+  place: Place;
+  definitions: CheckDefinition[];
+  progress: Progress;
+  secrets: JobSecrets;
+  /** Its ports, and what its setup says for its agent and checks. */
+  within: Pick<AgentLaunch, "env" | "before" | "mounts">;
+};
+
+/** Readies all that a job's agent and checks are given. */
+export const createReadying = (deps: Readying, care: SecretCare) => {
+  const { profiles, repos } = deps;
+
+  const portsFor = async (run: Run): Promise<Ports | null> => {
+    const { portRange } = deps.settings;
+    const ports = await reservePorts(portRange);
+    if (ports === null) run.warn(noPorts(portRange));
+    return ports;
+  };
+
+  /** Where the job's agent works, made ready. */
+  const placeOf = async (
+    record: JobRecord,
+    run: Run,
+    progress: Progress,
+    ports: Record<string, string>,
+  ): Promise<{ setup: Setup | null; given: Given }> => {
+    const profile = await profiles.pin(record.profile);
+    const place = await prepare(record, run, {
+      profile,
+      repos,
+      onMade: (worktree) =>
+        Object.assign(progress, {
+          worktree,
+          isThrowaway: profile.readOnly || record.options.setup_only === true,
+        }),
+    });
+    const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
+    const isFirst = record.resumed_at === null && record.checking === null;
+    const setup = await deps.setup.of(profile, place.own, {
+      ...run,
+      ...(!isFirst && { warn: () => undefined }),
+    });
+    const env = { ...ports, ...setup?.env };
+    const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
+    const secrets = await deps.secrets.forJob(place.own.repoUrl, record.id);
+    const given: Given = { run, profile, place, definitions, progress, within, secrets };
+    if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
+    else await care.warnOfLeft(given);
+    return { setup, given };
+  };
+
+  /** @throws SetupError when its agent is not to be started */
+  const ready = async (record: JobRecord, setup: Setup, given: Given): Promise<void> => {
+    const { id: jobId, worktree_id: worktreeId, job_config_dir: configDir } = record;
+    const isUntouched = configDir === null && (worktreeId === null || worktreeId === jobId);
+    const { run, place } = given;
+    const launch = await launchOf(record, given);
+    const goesOnFailed = setup.goesOnFailed && record.options.setup_only !== true;
+    const job = { jobId, run, worktree: place.worktree, launch, isUntouched, secrets: given.secrets.setup };
+    await care.afterSetup(given, () => deps.setup.run({ ...setup, goesOnFailed }, job));
+  };
+
+  const launchOf = async (record: JobRecord, { profile, place, progress, within }: Given) => {
+    const { own, worktree } = place;
+    const isFurther = record.resumed_at !== null || progress.agent !== null;
+    const launch = await profile.materialise({
+      jobId: record.id,
+      worktreePath: worktree.path,
+      worktreeId: own.worktreeId,
+      repoKey: worktree.repoKey,
+      filePath: record.request.file_path,
+      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, new Date()) : {}) },
+      allowHosts: record.allow_hosts,
+      taskFiles: await filesOf(record),
+    });
+    return { ...launch, ...within };
+  };
+
+  const filesOf = async ({ id, options }: JobRecord): Promise<TaskFile[]> => {
+    const files = options.files.length === 0 ? [] : await deps.taskFiles.get(id);
+    if (files === null) throw new Error("The files of the task are missing; submit it again with them");
+    return files;
+  };
+
+  return { portsFor, placeOf, launchOf };
+};
