@@ -171,7 +171,7 @@ const budgets: Record<string, number> = {
   client: 655,
   companions: 252,
   config: 1784,
-  contract: 2970,
+  contract: 2990,
   fleet: 437,
   http: 2215,
   jobs: 2837,

@@ -61,8 +61,8 @@ export type AgentLaunch = {
   /** Further variables; absent: none. */
   env?: Readonly<Record<string, string>>;
   /**
-   * What it has placeholders for: the sandbox's door puts the value in their place, in requests to these hosts only, into any
-   * header or only the one that is named. Absent: none.
+   * What it has placeholders for: the sandbox's door puts the value in their place, in requests to these hosts only, into
+   * the header that is named, else `Authorization`. Absent: none.
    */
   secrets?: readonly AgentSecret[];
   /** For `sh`: runs before it, beside it in its sandbox. Absent: nothing does. */

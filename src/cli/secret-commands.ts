@@ -24,7 +24,7 @@ export const addSecretsCommand = (program: Command, lazily: Lazily): void => {
     )
     .addOption(new Option("--phase <phase>", "who gets it").choices(secretPhases).makeOptionMandatory())
     .option("--host <hosts...>", "hosts that it is for")
-    .option("--header <name>", "with --phase agent: the only header that it is put into")
+    .option("--header <name>", "with --phase agent: the header that it is put into (default: Authorization)")
     .option(...json)
     .addHelpText("after", setEnd)
     .action(lazily(async () => (await import("./commands/secrets-set.ts")).secretsSet));

@@ -49,7 +49,10 @@ const known = {
     .regex(/^[A-Za-z0-9-]{1,100}$/, "must be the name of a header")
     .nullable()
     .default(null)
-    .meta({ example: null, description: "Phase `agent`: the only header it is put into; null: any" }),
+    .meta({
+      example: null,
+      description: "Phase `agent`: the header that it is put into; null: Authorization",
+    }),
 };
 
 /** What is known of a secret. Its value is never read again. */
@@ -71,6 +74,10 @@ const SetSecretInput = z
   .refine(({ phase, hosts }) => phase !== "agent" || hosts.length > 0, {
     path: ["hosts"],
     error: "must name a host: an agent has a placeholder, and its value goes to these hosts only",
+  })
+  .refine(({ phase, value }) => phase !== "agent" || /^[\x20-\x7e]+$/.test(value), {
+    path: ["value"],
+    error: "must be one line of ASCII in phase agent: it goes into a header",
   })
   .refine(({ phase, header }) => phase === "agent" || header === null, {
     path: ["header"],

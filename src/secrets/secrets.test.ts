@@ -127,6 +127,7 @@ test.each<[object, boolean]>([
   [{ hosts: ["https://a.example"] }, false],
   [{ phase: "agent" }, false],
   [{ phase: "agent", hosts: ["a.example:8443"], header: "Authorization" }, true],
+  [{ phase: "agent", hosts: ["a.example"], value: "two lines\nof it" }, false],
   [{ header: "Authorization" }, false],
   [{ phase: "each" }, false],
 ])("%j is accepted: %s", (over, isAccepted) => {
