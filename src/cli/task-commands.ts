@@ -204,6 +204,9 @@ const submitOptions = (command: Command): Command =>
     .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
     .option("--max-turns <number>", "end the agent after this many calls of the model", whole(1, 1_000_000))
     .option("--plan", "let a person approve the agent's plan before it works")
+    .option("--submodules", "check out submodules, too")
+    .option("--recurse-submodules", "check out submodules and theirs, too")
+    .option("--lfs", "download files that are in Git LFS")
     .option("--allow-host <name>", "host that the agent may reach besides; can be repeated", gathered)
     .option("--file-path <path>", "MCP configuration on the shared file system to add to the job's")
     .option("--json", "print the service's answer as JSON; with --wait only the final one");

@@ -71,6 +71,12 @@ const values = {
     "Title of the pull request and of the service's commit",
     "Fix the dates",
   ),
+  submodules: optional(
+    z.union([z.boolean(), z.literal("recursive")]),
+    "Whether submodules are checked out; `recursive`: theirs, too",
+    true,
+  ),
+  lfs: optional(z.boolean(), "Whether files in Git LFS are downloaded", true),
   plan: optional(z.boolean(), "Whether a person approves the agent's plan before it works", true),
   setup_only: optional(z.boolean(), "Whether the job ends after its setup: no agent is started", true),
 };

@@ -55,6 +55,8 @@ const Definition = z.strictObject({
   read_only: flag,
   questions: z.enum(["ask", "never", "fail"], "must be ask, never or fail").nullish(),
   plan: flag,
+  submodules: z.union([z.boolean(), z.literal("recursive")], "must be true, false or recursive").nullish(),
+  lfs: flag,
   on_limit: OnLimit.nullish(),
   budget_day_usd: z.number("must be a number").nonnegative("must not be negative").nullish(),
   match: z.strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: patterns }).nullish(),

@@ -228,6 +228,11 @@ const entryOf = (
 /** Values of a profile that omits them; one that extends another inherits the other's instead. */
 const defaults = { model: "sonnet", permission_mode: "default", worktree: true } as const;
 
+const wantedBy = ({ submodules, lfs }: Definition): ResolvedProfile["wanted"] => ({
+  submodules: submodules ?? false,
+  lfs: lfs ?? false,
+});
+
 const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
   const { definition, readOnly, plan } = loadPackage({ chain, defaults, opensPullRequests: true, boundary });
   const { block } = plan;
@@ -246,6 +251,7 @@ const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {
       // One that may only read can answer as it understands the task.
       questions: definition.questions ?? (readOnly ? "never" : "ask"),
       plan: definition.plan ?? false,
+      wanted: wantedBy(definition),
       onLimit: definition.on_limit ?? null,
       deliver: definition.deliver ?? {},
       setupFor: (repoUrl) => setupFor(definition.setup ?? [], repoUrl),

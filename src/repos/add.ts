@@ -19,6 +19,7 @@ import {
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-context.ts";
 import { replace } from "./git-directory.ts";
+import { fillPointers } from "./lfs-download.ts";
 import {
   type OwnerFile,
   isWorktreeId,
@@ -30,7 +31,8 @@ import {
   writeOwner,
 } from "./owner-file.ts";
 import { isAncestor, isRefName, remoteBranches, resolveBase } from "./ref.ts";
-import { type AddWorktree, RepoError, type Worktree } from "./repos.ts";
+import { type AddWorktree, RepoError, type Wanted, type Worktree } from "./repos.ts";
+import { addSubmodules, movesSubmodule } from "./submodules.ts";
 
 /**
  * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
@@ -42,6 +44,17 @@ import { type AddWorktree, RepoError, type Worktree } from "./repos.ts";
  * @throws RepoError `worktree_failed`
  */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
+  const { wanted = nothing } = request;
+  const worktree = await addOwn(context, request);
+  if (wanted.lfs) await fillPointers(context, worktree);
+  return wanted.submodules === false
+    ? worktree
+    : await addSubmodules(context, worktree, { isRecursive: wanted.submodules === "recursive" });
+};
+
+const nothing: Wanted = { submodules: false, lfs: false };
+
+const addOwn = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
   const { repo, worktreeId, branch } = request;
   const doing = { reason: "worktree_failed", what: `make the worktree ${worktreeId}` } as const;
   return attempt(context, doing, async () => {
@@ -101,7 +114,7 @@ const make = async (
   request: AddWorktree,
   existing: OwnerFile | null,
 ): Promise<Worktree> => {
-  const { repo, worktreeId, branch } = request;
+  const { repo, worktreeId, branch, wanted = nothing } = request;
   const repoKey = repo === null ? null : repo.key;
   const paths = locate(context, worktreeId, repoKey);
   const refs = await readRefs(paths.cacheDir, [...remoteRefs, `refs/heads/${branch}`]);
@@ -114,7 +127,8 @@ const make = async (
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
   await openWorktree(context, worktree);
-  const leftOut = start === null ? [] : await checkOut(context, worktree, { start, from: request.source });
+  const leftOut =
+    start === null ? [] : await checkOut(context, worktree, { start, from: request.source, wanted });
   worktree.warnings.push(...branchInTheWay(refs, branch));
   const index = await indexHiding(context, worktree, leftOut);
   await writeClone(context, worktree, { agent: null, tip: start, index });
@@ -140,13 +154,13 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
 const checkOut = async (
   context: GitContext,
   worktree: Worktree,
-  { start, from }: { start: string; from: AddWorktree["source"] },
+  { start, from, wanted }: { start: string; from: AddWorktree["source"]; wanted: Wanted },
 ): Promise<string[]> => {
   if (from) await bringObjects(context, from.worktree, worktree, start);
   const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
   await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
-  worktree.warnings.push(...(await checkoutWarnings(worktree, special, leftOut)));
+  worktree.warnings.push(...(await checkoutWarnings(worktree, special, { leftOut, wanted })));
   return leftOut;
 };
 
@@ -227,7 +241,12 @@ const fastForward = async (
   const { path, ownDir } = worktree;
   const { agent, head, index } = state;
   if (state.kept.length > 0 || state.isStaged || state.tree !== state.headTree) return false;
-  const { links } = await specialEntries(context, { gitDir: ownDir, url: worktree.repoUrl }, commit);
+  const { links, submodules } = await specialEntries(
+    context,
+    { gitDir: ownDir, url: worktree.repoUrl },
+    commit,
+  );
+  if (await movesSubmodule(worktree, submodules)) return false;
   await replace(join(ownDir, "HEAD"), `${head}\n`);
   const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
   const merged = await unlessRefused(runGit(context, { path, ownDir, index }, args), () => null);

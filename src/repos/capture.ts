@@ -19,7 +19,7 @@ import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
 import type { OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
-import { hasOwnWork } from "./submodule.ts";
+import { hasOwnWork, withInner } from "./submodule.ts";
 
 export type Captured = {
   agent: AgentClone;
@@ -185,8 +185,7 @@ const addAll = async (
   adding: Adding,
   { live, apart: left }: { live: boolean; apart: readonly string[] },
 ): Promise<string[]> => {
-  const { nested, large } = await findSpecial(context, adding, left);
-  const submodules = nested.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
+  const { nested, inner, large, submodules } = await findSpecial(context, adding, left);
   const apart = [...nested.filter((path) => !submodules.has(path)), ...large];
   const input = pathBytes(
     [".", ...[...apart, ...left].map((path) => `:(exclude,literal)${path}`)].join("\0"),
@@ -207,8 +206,9 @@ const addAll = async (
     said = await add();
   }
   const kept = large.map((path) => `file larger than SERVICE_MAX_REPO_BYTES: ${shownPath(path)}`);
-  for (const path of nested) {
-    const commit = submodules.get(path);
+  const known = await withInner(context, { root: adding.path, submodules, inner });
+  for (const path of [...nested, ...inner]) {
+    const commit = known.get(path);
     if (commit === undefined) kept.push(`nested repository at ${shownPath(path)}`);
     else if (await hasOwnWork(context, { root: adding.path, path, commit }))
       kept.push(`submodule at ${shownPath(path)}`);
@@ -255,13 +255,13 @@ const absentIn = async (root: string, paths: string[]): Promise<string[]> => {
 
 /**
  * What git does not ignore and cannot take: directories with a repository of their own, and files that are too large, which
- * may hold nothing and yet take hours to read. Paths are bytes.
+ * may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes nothing. Paths are bytes.
  */
 const findSpecial = async (
   context: GitContext,
   adding: Adding,
   left: readonly string[],
-): Promise<{ nested: string[]; large: string[] }> => {
+): Promise<{ nested: string[]; inner: string[]; large: string[]; submodules: Map<string, string> }> => {
   const tooLarge = `+${context.settings.maxRepoBytes}c`;
   // `find`, because a large tree would block this process.
   const { stdout } = await runCommand({
@@ -279,15 +279,22 @@ const findSpecial = async (
     signal: context.signal,
   });
   const found = stdout.split("\0").flatMap((file) => (file === "" ? [] : [file.slice(2)]));
-  const nested = found.flatMap((file) => (file.endsWith("/.git") ? [file.slice(0, -"/.git".length)] : []));
-  const large = found.filter((file) => !file.endsWith("/.git"));
-  if (found.length === 0) return { nested, large };
+  const repositories = found.flatMap((file) =>
+    file.endsWith("/.git") ? [file.slice(0, -"/.git".length)] : [],
+  );
+  const submodules =
+    repositories.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
+  const isInner = (path: string): boolean => submodules.keys().some((owner) => path.startsWith(`${owner}/`));
+  const inner = repositories.filter(isInner);
+  const nested = repositories.filter((path) => !isInner(path));
+  const large = found.filter((file) => !file.endsWith("/.git") && !isInner(file));
+  if (nested.length + large.length === 0) return { nested, inner, large, submodules };
   const input = Buffer.concat([...nested, ...large].map((name) => pathBytes(`${name}\0`)));
   const asked = { input, encoding: "latin1" } as const;
   const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
   const isIgnored = new Set(ignored?.stdout.split("\0"));
   const isWanted = (name: string): boolean => !isIgnored.has(name);
-  return { nested: nested.filter(isWanted), large: large.filter(isWanted) };
+  return { nested: nested.filter(isWanted), inner, large: large.filter(isWanted), submodules };
 };
 
 /**

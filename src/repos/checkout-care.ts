@@ -6,7 +6,7 @@ import { attempt } from "./failure.ts";
 import { runGit, type GitContext } from "./git-context.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import { askHead, resolveBase } from "./ref.ts";
-import { RepoError, type FilesRequest, type Worktree } from "./repos.ts";
+import { RepoError, type FilesRequest, type Wanted, type Worktree } from "./repos.ts";
 
 /**
  * Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit.
@@ -39,37 +39,48 @@ export const checkOutFiles = async (context: GitContext, request: FilesRequest):
   });
 };
 
-/** Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). */
-type SpecialEntries = { links: string[]; submodules: string[]; attributes: string[] };
+/**
+ * Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). `submodules`: their commits
+ * by path.
+ */
+export type SpecialEntries = Size & {
+  links: string[];
+  submodules: Map<string, string>;
+  attributes: string[];
+};
+
+/** Files and directories, and bytes of the files. */
+export type Size = { files: number; bytes: number };
 
 /**
  * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees
- * that contain each other can stand for any number of files.
+ * that contain each other can stand for any number of files. `taken`: what counts towards the limits already.
  * @throws RepoError `worktree_failed` when the commit exceeds the limits
  */
 export const specialEntries = async (
   context: GitContext,
   { gitDir, url }: { gitDir: string; url: string },
   commit: string,
+  taken: Size = { files: 0, bytes: 0 },
 ): Promise<SpecialEntries> => {
   const { maxRepoFiles, maxRepoBytes } = context.settings;
-  const found: SpecialEntries = { links: [], submodules: [], attributes: [] };
+  const found: SpecialEntries = { ...taken, links: [], submodules: new Map(), attributes: [] };
   const fail = (what: string): never => {
     throw new RepoError("worktree_failed", `The repository ${url} has ${what}`);
   };
-  let [files, bytes, partial] = [0, 0, ""];
+  let partial = "";
   const take = (entry: string): void => {
     const tab = entry.indexOf("\t");
     const path = entry.slice(tab + 1);
-    files += 1;
-    bytes += Number(entry.slice(entry.lastIndexOf(" ", tab) + 1, tab)) || 0;
+    found.files += 1;
+    found.bytes += Number(entry.slice(entry.lastIndexOf(" ", tab) + 1, tab)) || 0;
     const raise = (variable: string): string => `raise ${variable} if it is to be checked out.`;
-    if (files > maxRepoFiles)
+    if (found.files > maxRepoFiles)
       fail(`more than ${maxRepoFiles} files and directories; ${raise("SERVICE_MAX_REPO_FILES")}`);
-    if (bytes > maxRepoBytes)
+    if (found.bytes > maxRepoBytes)
       fail(`more than ${maxRepoBytes} bytes of files; ${raise("SERVICE_MAX_REPO_BYTES")}`);
     if (entry.startsWith("120000")) found.links.push(path);
-    else if (entry.startsWith("160000")) found.submodules.push(path);
+    else if (entry.startsWith("160000")) found.submodules.set(path, entry.slice(14, 54));
     else if (/(^|\/)\.gitattributes$/.test(path)) found.attributes.push(path);
   };
   const onOutput = (piece: string): void => {
@@ -90,7 +101,10 @@ const maxPathLength = 4096;
  * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. Resolves to
  * their paths.
  */
-export const leaveOutEscapingLinks = async ({ path }: Worktree, links: string[]): Promise<string[]> => {
+export const leaveOutEscapingLinks = async (
+  { path }: Pick<Worktree, "path">,
+  links: string[],
+): Promise<string[]> => {
   const escaping: string[] = [];
   for (const link of links) if (await leadsOut(path, link)) escaping.push(link);
   for (const link of escaping) await rm(inside(path, link), { force: true });
@@ -101,7 +115,7 @@ export const leaveOutEscapingLinks = async ({ path }: Worktree, links: string[])
 export const checkoutWarnings = async (
   { path }: Worktree,
   { submodules, attributes }: SpecialEntries,
-  leftOut: string[],
+  { leftOut, wanted }: { leftOut: string[]; wanted: Wanted },
 ): Promise<string[]> => {
   const warnings: string[] = [];
   if (leftOut.length > 0) {
@@ -109,16 +123,14 @@ export const checkoutWarnings = async (
       `Links that point out of the repository were left out of the worktree: ${listed(leftOut)}.`,
     );
   }
-  if (submodules.length > 0) {
-    const privately =
-      "prepare a worktree, check it out there yourself, and run the task in it (svc worktrees prepare, svc run --worktree-id)";
+  if (submodules.size > 0 && wanted.submodules === false) {
     warnings.push(
-      `Submodules are not checked out: ${listed(submodules)}. One that needs no credentials the agent can check out, if the task says so (git submodule update --init); for another, ${privately}.`,
+      `Submodules are not checked out: ${listed([...submodules.keys()])}. svc run --submodules checks them out (options.submodules, or submodules: true in the profile).`,
     );
   }
-  if (await usesLfs(path, attributes)) {
+  if (!wanted.lfs && (await usesLfs(path, attributes))) {
     warnings.push(
-      "Files kept in Git LFS are not downloaded: the worktree holds their pointers. Give the text files and images among them that the task needs with it (svc run --file).",
+      "Files kept in Git LFS are not downloaded: the worktree holds their pointers. svc run --lfs downloads them (options.lfs, or lfs: true in the profile).",
     );
   }
   return warnings;

@@ -258,7 +258,7 @@ export const copyIndex = async (from: string, to: string): Promise<void> => {
  */
 export const indexHiding = async (
   context: GitContext,
-  { path, ownDir }: Worktree,
+  { path, ownDir }: Pick<Worktree, "path" | "ownDir">,
   hidden: string[],
 ): Promise<string> => {
   const own = join(ownDir, "index");

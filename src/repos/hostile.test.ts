@@ -65,7 +65,7 @@ test("nothing that a repository brings along is run: hooks, filters and drivers 
   expect(await repos.isPushed(worktree, never)).toBe(true);
   expect(await read(worktree.path, "a.dat")).toBe("data\n");
   expect(worktree.warnings).toEqual([
-    expect.stringMatching(/^Submodules are not checked out: a, b\. One .*git submodule update --init/),
+    expect.stringMatching(/^Submodules are not checked out: a, b\. svc run --submodules/),
   ]);
   await wholeLife(repos, worktree);
   expect(trap.sprung()).toBe(false);
@@ -121,7 +121,7 @@ test("files in Git LFS stay pointers, with a warning", async () => {
   });
   const { worktree } = await checkOut(remote);
   expect(await read(worktree.path, "sub/a.bin")).toBe(pointer);
-  expect(worktree.warnings).toEqual([expect.stringMatching(/Git LFS .* \(svc run --file\)/)]);
+  expect(worktree.warnings).toEqual([expect.stringMatching(/Git LFS .* svc run --lfs/)]);
 });
 
 test("a git directory that the agent redirected is not followed", async () => {

@@ -7,7 +7,7 @@ import { runGit, type GitContext } from "./git-context.ts";
 import { inside } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
 
-type Content = { hash: string; size: number };
+export type Content = { hash: string; size: number };
 
 /**
  * Paths at which Git LFS has put the content that git's pointer names: they are unchanged, although the service, which runs
@@ -16,18 +16,25 @@ type Content = { hash: string; size: number };
 export const filledPointers = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
   // Git LFS makes it in each clone in which it runs.
   if ((await lstat(join(worktree.gitDir, "lfs")).catch(() => null)) === null) return [];
+  const filled: string[] = [];
+  for (const { path, content } of await pointersIn(context, worktree))
+    if (await holds(context, inside(worktree.path, path), content)) filled.push(path);
+  return filled;
+};
+
+/** The files in Git LFS of the service's index of a worktree. Paths are bytes. */
+export const pointersIn = async (
+  context: GitContext,
+  worktree: Worktree,
+): Promise<{ path: string; content: Content }[]> => {
   const list = ["ls-files", "--stage", "-z", "--", ":(attr:filter=lfs)"];
   const { stdout } = await runGit(context, worktree, list, { encoding: "latin1" });
   const entries = stdout.split("\0").filter((entry) => entry.startsWith("100"));
   const contents = await contentsOf(context, worktree, [...new Set(entries.map(idOf))]);
-  const filled: string[] = [];
-  for (const entry of entries) {
-    const path = entry.slice(entry.indexOf("\t") + 1);
+  return entries.flatMap((entry) => {
     const content = contents.get(idOf(entry));
-    if (content !== undefined && (await holds(context, inside(worktree.path, path), content)))
-      filled.push(path);
-  }
-  return filled;
+    return content === undefined ? [] : [{ path: entry.slice(entry.indexOf("\t") + 1), content }];
+  });
 };
 
 /** Of an entry of the index: `100644 {id} 0\t{path}`. */

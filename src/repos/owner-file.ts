@@ -8,17 +8,17 @@ import { cacheGitDir, type GitContext } from "./git-context.ts";
 
 const sha = z.string().regex(/^[0-9a-f]{40}$/);
 
+const key = z.string().regex(/^[0-9a-f]{12}$/);
+
 const Facts = z.object({
   worktreeId: z.string(),
   repoUrl: z.string(),
-  repoKey: z
-    .string()
-    .regex(/^[0-9a-f]{12}$/)
-    .nullable(),
+  repoKey: key.nullable(),
   branch: z.string(),
   baseRef: z.string(),
   baseSha: sha.nullable(),
   warnings: z.array(z.string()),
+  submodules: z.array(key).optional(),
 });
 
 /**

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
 
 export type { Repos } from "./create.ts";
@@ -41,7 +42,12 @@ export type FilesRequest = {
   into: string;
 };
 
+/** What a worktree has besides its own files. `recursive`: also the submodules of submodules. */
+export type Wanted = { submodules: boolean | "recursive"; lfs: boolean };
+
 export type AddWorktree = {
+  /** Absent: nothing. */
+  wanted?: Wanted;
   repo: CachedRepo | null;
   worktreeId: string;
   jobId: string;
@@ -70,6 +76,8 @@ export type Worktree = {
   /** The commit at which the branch began. Null: the repository was empty. */
   baseSha: string | null;
   warnings: string[];
+  /** Keys of the cached clones whose objects its submodules borrow; absent: none. */
+  submodules?: string[] | undefined;
   /** One of the warnings: what its branch has at the remote and not here. Never stored. */
   behind?: string;
 };
@@ -130,10 +138,11 @@ export type PullRequest = {
 export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
 /** Directories outside the worktree that its clone reads: the objects that it borrows, and Git LFS content beside them. */
-export const borrowedBy = ({ cacheDir, ownDir }: Worktree): string[] => [
+export const borrowedBy = ({ cacheDir, ownDir, submodules = [] }: Worktree): string[] => [
   `${cacheDir}/objects`,
   `${cacheDir}/lfs`,
   `${ownDir}/objects`,
+  ...submodules.map((key) => join(cacheDir, "../..", key, "repo.git/objects")),
 ];
 
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */

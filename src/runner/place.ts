@@ -1,6 +1,6 @@
 import type { Run } from "../jobs/run.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
-import type { CachedRepo, Repos, Worktree } from "../repos/repos.ts";
+import type { CachedRepo, Repos, Wanted, Worktree } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 /** `firstHead`: the commit that was checked out when the job's first agent started. */
@@ -19,9 +19,10 @@ export const prepare = async (
     onMade,
   }: { profile: ResolvedProfile; repos: Repos; onMade: (worktree: Worktree) => void },
 ): Promise<Place> => {
-  const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, repos));
+  const wanted = wantedOf(record, profile);
+  const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, { repos, wanted }));
   const isCopy = profile.readOnly && isOlder(record);
-  const worktree = isCopy ? await copyOf(record, own, { repos, signal: run.signal }) : own;
+  const worktree = isCopy ? await copyOf(record, own, { repos, wanted, signal: run.signal }) : own;
   onMade(worktree);
   const firstHead = await firstHeadOf(record, own, { repos, run });
   // What the remote refuses anyway need not be paid for first.
@@ -29,6 +30,11 @@ export const prepare = async (
     await repos.tryPush(worktree, run.signal);
   return { own, worktree, firstHead };
 };
+
+const wantedOf = ({ options }: JobRecord, { wanted }: ResolvedProfile): Wanted => ({
+  submodules: options.submodules ?? wanted.submodules,
+  lfs: options.lfs ?? wanted.lfs,
+});
 
 /**
  * Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id.
@@ -56,7 +62,7 @@ const firstHeadOf = async (
 const copyOf = async (
   record: JobRecord,
   worktree: Worktree,
-  { repos, signal }: { repos: Repos; signal: AbortSignal },
+  { repos, wanted, signal }: { repos: Repos; wanted: Wanted; signal: AbortSignal },
 ): Promise<Worktree> => {
   const { id: worktreeId } = record;
   // Left by a lost attempt.
@@ -65,11 +71,24 @@ const copyOf = async (
   const branch = `service/${worktreeId.slice(0, 8)}`;
   const { baseRef, repoUrl: url, repoKey: key, cacheDir: gitDir } = worktree;
   const repo = key === null ? null : { url, key, gitDir, warnings: [] };
-  return await repos.addWorktree({ repo, worktreeId, jobId: worktreeId, branch, baseRef, source, signal });
+  return await repos.addWorktree({
+    repo,
+    worktreeId,
+    jobId: worktreeId,
+    branch,
+    baseRef,
+    source,
+    wanted,
+    signal,
+  });
 };
 
 /** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
-const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Worktree> => {
+const checkout = async (
+  record: JobRecord,
+  run: Run,
+  { repos, wanted }: { repos: Repos; wanted: Wanted },
+): Promise<Worktree> => {
   const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
   const worktreeId = record.worktree_id ?? record.id;
   const worktree = await repos.addWorktree({
@@ -79,6 +98,7 @@ const checkout = async (record: JobRecord, run: Run, repos: Repos): Promise<Work
     branch: record.branch ?? record.options.branch ?? `service/${record.id.slice(0, 8)}`,
     mustBeNew: record.branch === null && record.options.branch !== null,
     baseRef: record.base_ref,
+    wanted,
     signal: run.signal,
   });
   for (const warning of worktree.warnings) run.warn(warning);

@@ -15,6 +15,9 @@ export type JobFlags = {
   file?: string[];
   allowHost?: string[];
   plan?: boolean;
+  submodules?: boolean;
+  recurseSubmodules?: boolean;
+  lfs?: boolean;
 };
 
 /** The flags as `options` of a submission, over those of the job before. */
@@ -30,6 +33,8 @@ export const optionsOf = async (
     branch: flags.branch,
     title: flags.title,
     plan: flags.plan,
+    submodules: flags.recurseSubmodules ? "recursive" : flags.submodules,
+    lfs: flags.lfs,
     files: flags.file && (await readFiles(flags.file)),
   };
   const set = [...Object.entries(kept), ...Object.entries(given)].filter(

@@ -1,0 +1,91 @@
+import { parseRepoUrl } from "../contract/repository-url.ts";
+import { pathBytes } from "./path-bytes.ts";
+
+/** A submodule as `.gitmodules` declares it. Path: bytes, one character each. */
+export type Declared = { name: string; path: string; url: string; update: string };
+
+/** `listed`: what `git config --null --list` says of the file, as bytes. */
+export const declaredIn = (listed: string): Declared[] => {
+  const found = new Map<string, Declared>();
+  for (const entry of listed.split("\0")) {
+    const [, name, key, value = ""] = /^submodule\.([^]*)\.(path|url|update)\n([^]*)$/.exec(entry) ?? [];
+    if (name === undefined || key === undefined) continue;
+    found.set(name, {
+      ...(found.get(name) ?? { name, path: "", url: "", update: "" }),
+      [key]: key === "url" ? pathBytes(value).toString() : value,
+    });
+  }
+  return [...found.values()];
+};
+
+type Around = {
+  /** URL of the repository that has the file, as `parseRepoUrl` gave it. */
+  superproject: string;
+  /** Names of all its submodules. */
+  names: readonly string[];
+  gitHost: string;
+  /** Whether a repository may be on the service's disk. */
+  allowLocal: boolean;
+};
+
+/**
+ * The URL that a submodule is fetched from.
+ *
+ * | what it has                                                        | becomes                                    |
+ * |--------------------------------------------------------------------|--------------------------------------------|
+ * | a name or path with `..`, an empty part, `.git`, a leading `-`     | refused                                    |
+ * | a name that lies in another's (`a/b` in `a`)                       | refused: so would its git directory        |
+ * | `update = !command`                                                | refused                                    |
+ * | a URL with `./` or `../` at the beginning                          | is relative to that of the superproject    |
+ * | a URL that `repo_url` of a job could not be                        | refused                                    |
+ * | a path, `file://` or `http://`, and the superproject has no such   | refused                                    |
+ * | ssh, to another host than the superproject's and GIT_HOST          | refused: the service's key is not for it   |
+ *
+ * @throws Error with the reason, which follows "it "
+ */
+export const urlOf = ({ name, path, url, update }: Declared, around: Around): string => {
+  const { superproject, names, gitHost, allowLocal } = around;
+  if (!isPlain(name)) throw new Error("has a name that is not allowed");
+  if (!isPlain(path)) throw new Error("has a path that is not allowed");
+  if (names.some((other) => name.startsWith(`${other}/`)))
+    throw new Error("has a name that lies in another's");
+  if (update.startsWith("!")) throw new Error("names a command for its update");
+  const absolute = /^\.\.?\//.test(url) ? relativeTo(superproject, url) : url;
+  if (absolute === "") throw new Error("has no URL");
+  const isOnDisk = /^(file:|http:|\/)/i.test(absolute);
+  if (isOnDisk && !sameKind.test(superproject)) throw new Error(`has a URL on this machine (${absolute})`);
+  const parsed = parseRepoUrl(absolute, { allowLocal });
+  const host = sshHost(parsed);
+  if (host !== null && ![hostOf(superproject), gitHost.replace(/:\d+$/, "")].includes(host))
+    throw new Error(`is reached by ssh at another host than its superproject (${parsed})`);
+  return parsed;
+};
+
+const sameKind = /^(file:|http:|\/)/;
+
+/** Of a name or path, as bytes. */
+const isPlain = (name: string): boolean =>
+  name.length <= 255 &&
+  !/^-|\p{Cc}|\\/u.test(name) &&
+  name.split("/").every((part) => part !== "" && !/^(\.\.?|\.git)$/i.test(part));
+
+/** As git does it, but never beyond the host. */
+const relativeTo = (superproject: string, url: string): string => {
+  let base = superproject;
+  let rest = url;
+  for (let step = /^\.(\.?)\/+/.exec(rest); step !== null; step = /^\.(\.?)\/+/.exec(rest)) {
+    rest = rest.slice(step[0].length);
+    if (step[1] === "") continue;
+    const [, above] = /^((?:[a-z]+:\/\/[^/]+|[^/:]+@[^:]+:|)\/?.*?)\/*[^/:]+$/.exec(base) ?? [];
+    if (above === undefined || /^[a-z]+:\/*$/.test(above))
+      throw new Error("leads out of its superproject's host");
+    base = above;
+  }
+  if (rest.split("/").includes("..")) throw new Error("has a URL with .. in its middle");
+  return `${base}${/[:/]$/.test(base) ? "" : "/"}${rest}`;
+};
+
+const hostOf = (url: string): string | null =>
+  /^[^/@]+@([^/:]+):/.exec(url)?.[1] ?? URL.parse(url)?.hostname ?? null;
+
+const sshHost = (url: string): string | null => (/^(ssh:|[^/:]+@)/.test(url) ? hostOf(url) : null);

@@ -1,0 +1,221 @@
+import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeRepos, type Remote } from "./repos.fixture.ts";
+import type { RepoSettings } from "./git-context.ts";
+import { borrowedBy, type Repos, type Worktree } from "./repos.ts";
+
+const wanted = { submodules: true, lfs: false } as const;
+const recursive = { submodules: "recursive", lfs: false } as const;
+
+const addSubmodule = async (to: Remote, from: Remote, path: string): Promise<void> => {
+  await plainGit(to.work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", from.url, path);
+  await to.commit({});
+};
+
+/** An application with the library `third party/lib`, which has the library `deps` itself. */
+const makeApp = async (settings: Partial<RepoSettings> = {}) => {
+  const deps = await makeRemote({ "deps.txt": "deps\n" });
+  const lib = await makeRemote({ "lib.txt": "lib\n" });
+  await addSubmodule(lib, deps, "deps");
+  const app = await makeRemote({ "app.txt": "app\n" });
+  await addSubmodule(app, lib, "third party/lib");
+  const { repos, root } = await makeRepos(settings);
+  return { app, lib, deps, repos, root, repo: await fetchInto(repos, app.url) };
+};
+
+const at = "third party/lib";
+
+const stateOf = async (repos: Repos, worktree: Worktree) => ({
+  kept: (await repos.inspect(worktree, never)).kept,
+  dirty: (await repos.inspect(worktree, never)).dirty,
+  pushed: await repos.isPushed(worktree, never),
+});
+
+const untouched = { kept: [], dirty: false, pushed: true };
+
+test("submodules are checked out as git does it, from clones that are kept, and are no change", async () => {
+  const { lib, repos, repo, root } = await makeApp();
+  const worktree = await addTo(repos, repo, "one", { wanted: recursive });
+  expect(worktree.warnings).toEqual([]);
+  expect(await read(worktree.path, `${at}/lib.txt`)).toBe("lib\n");
+  expect(await read(worktree.path, `${at}/deps/deps.txt`)).toBe("deps\n");
+  const path = join(worktree.path, at);
+  for (const directory of [worktree.path, path, join(path, "deps")])
+    expect(await plainGit(directory, "status", "--porcelain")).toBe("");
+  expect(await plainGit(path, "log", "--format=%s", "origin/main")).toContain("a change");
+  expect(await plainGit(worktree.path, "submodule", "foreach", "--recursive", "--quiet", "pwd")).not.toBe(
+    "x",
+  );
+  expect(await stateOf(repos, worktree)).toEqual(untouched);
+  const caches = borrowedBy(worktree).filter((directory) => directory.startsWith(join(root, "repos")));
+  expect(caches).toHaveLength(4);
+  expect((await repos.findWorktree("one"))?.submodules).toEqual(worktree.submodules);
+  // The remote is not needed for the next one.
+  await rm(lib.work, { recursive: true });
+  expect(await read((await addTo(repos, repo, "two", { wanted: recursive })).path, `${at}/lib.txt`)).toBe(
+    "lib\n",
+  );
+});
+
+test("those of submodules are left out with a warning, unless they are asked for, also later", async () => {
+  const { repos, repo } = await makeApp();
+  const without = await addTo(repos, repo, "one");
+  expect(without.warnings).toEqual([
+    expect.stringMatching(/^Submodules are not checked out: third party\/lib\. svc run --submodules /),
+  ]);
+  const worktree = await addTo(repos, repo, "one", { wanted });
+  expect(worktree.warnings.at(-1)).toMatch(
+    /^Submodules of the submodule third party\/lib .*--recurse-submodules/,
+  );
+  expect(await read(worktree.path, `${at}/lib.txt`)).toBe("lib\n");
+  await addTo(repos, repo, "one", { wanted: recursive });
+  expect(await read(worktree.path, `${at}/deps/deps.txt`)).toBe("deps\n");
+  expect(await stateOf(repos, worktree)).toEqual(untouched);
+});
+
+test("another commit of a submodule is committed as git does it; what is only in it keeps the worktree, by name", async () => {
+  const { lib, deps, repos, repo } = await makeApp();
+  const worktree = await addTo(repos, repo, "one", { wanted: recursive });
+  const path = join(worktree.path, at);
+  const next = await lib.commit({ "lib.txt": "next\n" });
+  const again = await addTo(repos, repo, "two", { wanted: recursive });
+  const moved = join(again.path, at);
+  await plainGit(moved, "checkout", "--quiet", next);
+  const tip = await repos.commitAll(again, "the next lib", never);
+  expect(await plainGit(again.path, "ls-tree", tip, `${at}`)).toContain(`160000 commit ${next}`);
+  expect((await repos.inspect(again, never)).kept).toEqual([]);
+  // The worktree goes on: nothing that is there is fetched or changed.
+  await deps.commit({});
+  expect((await addTo(repos, repo, "two", { wanted: recursive })).warnings).toEqual([]);
+  expect(await read(moved, "lib.txt")).toBe("next\n");
+  for (const [directory, name] of [
+    [path, at],
+    [join(path, "deps"), `${at}/deps`],
+  ] as const) {
+    await write(directory, { "new.txt": "1\n" });
+    expect((await stateOf(repos, worktree)).kept).toContain(`submodule at ${name}`);
+    await rm(join(directory, "new.txt"));
+  }
+  expect(await stateOf(repos, worktree)).toEqual(untouched);
+  await plainGit(worktree.path, "clone", "--quiet", deps.url, join(path, "cloned"));
+  expect((await stateOf(repos, worktree)).kept).toContain(`nested repository at ${at}/cloned`);
+});
+
+test("a copy for a job that may only read has them, at the commits of what it copies", async () => {
+  const { lib, repos, repo } = await makeApp();
+  const worktree = await addTo(repos, repo, "one", { wanted });
+  const next = await lib.commit({ "lib.txt": "next\n" });
+  await fetchInto(repos, lib.url);
+  await plainGit(join(worktree.path, at), "fetch", "--quiet", lib.url);
+  await plainGit(join(worktree.path, at), "checkout", "--quiet", next);
+  const source = { worktree, commit: await repos.capture(worktree, never) };
+  const copy = await addTo(repos, repo, "copy", { wanted, source });
+  expect(await read(copy.path, `${at}/lib.txt`)).toBe("next\n");
+  await repos.removeWorktree({ worktreeId: "copy" }, never);
+  expect(await repos.findWorktree("copy")).toBeNull();
+});
+
+test("what a kill left half-made is made again", async () => {
+  const { repos, repo } = await makeApp();
+  const worktree = await addTo(repos, repo, "one");
+  const stage = join(worktree.gitDir, "service-submodule");
+  await mkdir(join(stage, "half"), { recursive: true });
+  await mkdir(join(worktree.gitDir, "modules", at), { recursive: true });
+  await writeFile(join(worktree.gitDir, "modules", at, "HEAD"), "half");
+  await addTo(repos, repo, "one", { wanted: recursive });
+  expect(await read(worktree.path, `${at}/deps/deps.txt`)).toBe("deps\n");
+  expect(await stateOf(repos, worktree)).toEqual(untouched);
+});
+
+test("a push of others that moves a submodule which is checked out is left to the agent", async () => {
+  const { app, lib, repos, repo } = await makeApp();
+  const worktree = await addTo(repos, repo, "one", { wanted });
+  await write(worktree.path, { "work.txt": "1\n" });
+  await repos.commitAll(worktree, "work", never);
+  await repos.push(worktree, never);
+  await lib.commit({ "lib.txt": "next\n" });
+  await plainGit(join(app.work, at), "pull", "--quiet", "origin", "main");
+  await plainGit(app.work, "fetch", "--quiet", app.url, worktree.branch);
+  await plainGit(app.work, "reset", "--quiet", "FETCH_HEAD");
+  await app.commit({}, { branch: worktree.branch });
+  await fetchInto(repos, app.url);
+  const again = await addTo(repos, repo, "one", { wanted });
+  expect(again.behind).toContain("merge origin/service/one");
+  expect((await repos.inspect(again, never)).dirty).toBe(false);
+});
+
+/** A repository whose `.gitmodules` is this, with a submodule at each of the paths. */
+const declares = async (text: string, ...paths: string[]) => {
+  const lib = await makeRemote({ "lib.txt": "lib\n" });
+  const remote = await makeRemote({ "README.md": "hello\n" });
+  const commit = await plainGit(lib.work, "rev-parse", "HEAD");
+  await write(remote.work, { ".gitmodules": text.replaceAll("LIB", lib.url) });
+  await plainGit(remote.work, "add", "--all");
+  for (const path of paths)
+    await plainGit(remote.work, "update-index", "--add", "--cacheinfo", `160000,${commit},${path}`);
+  await plainGit(remote.work, "commit", "--quiet", "--message", "declares");
+  await plainGit(remote.work, "push", "--quiet", remote.url, "HEAD:refs/heads/main");
+  return { remote, lib };
+};
+
+const section = (name: string, url: string, more = ""): string =>
+  `[submodule "${name}"]\n\tpath = a\n\turl = ${url}\n${more}`;
+
+test.each([
+  [section("../../x", "LIB"), /^The submodule "\.\.\/\.\.\/x" of .* name that is not allowed\nWhat to do: /],
+  [section("a", "ext::sh"), /^The submodule "a" .* helper program/],
+  [section("a", '"--upload-pack=x"'), /^The submodule "a" .* dash/],
+  [section("a", "LIB", "\tupdate = !touch /tmp/x\n"), /^The submodule "a" .* command/],
+  [section("a", "LIB") + section("a/b", "LIB").replace("= a\n", "= b\n"), /^The submodule "a\/b" .* lies in/],
+  [section("a", "/nonexistent/lib"), /^Could not fetch \/nonexistent\/lib: /],
+  ["[broken", /^The \.gitmodules of .* cannot be read: .*bad config/],
+])("a declaration is refused with the submodule's name: %j", async (text, said) => {
+  const { remote } = await declares(text, "a", "b");
+  const { repos } = await makeRepos();
+  const repo = await fetchInto(repos, remote.url);
+  await expect(addTo(repos, repo, "one", { wanted })).rejects.toThrow(said);
+});
+
+test("those that git leaves out are named: not declared, update = none, a commit that the remote lacks", async () => {
+  const text = `${section("a", "LIB")}[submodule "b"]\n\tpath = b\n\turl = LIB\n\tupdate = none\n`;
+  const { remote, lib } = await declares(text, "a", "b", "c");
+  await lib.commit({ "other.txt": "1\n" });
+  await plainGit(lib.work, "commit", "--quiet", "--amend", "--message", "other");
+  const { repos } = await makeRepos();
+  const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one", { wanted });
+  expect(worktree.warnings).toEqual([
+    "The submodule b is not checked out: .gitmodules says update = none.",
+    "The submodule c is not checked out: .gitmodules does not name it.",
+  ]);
+});
+
+test("a link in the way of a submodule is not followed", async () => {
+  const { repos, repo, root } = await makeApp();
+  const worktree = await addTo(repos, repo, "one");
+  await rm(join(worktree.path, "third party"), { recursive: true, force: true });
+  await mkdir(join(root, "elsewhere"));
+  await symlink(join(root, "elsewhere"), join(worktree.path, "third party"));
+  await expect(addTo(repos, repo, "one", { wanted })).rejects.toThrow(
+    "The submodule third party/lib is refused: there is a link or a file in its place",
+  );
+  await rm(join(worktree.path, "third party"));
+  await symlink(join(root, "elsewhere"), join(worktree.gitDir, "modules"));
+  await addTo(repos, repo, "one", { wanted });
+  expect(await read(worktree.path, `${at}/lib.txt`)).toBe("lib\n");
+  await expect(read(root, "elsewhere/third party")).rejects.toThrow("ENOENT");
+});
+
+test("files and bytes of all submodules count together, and a submodule of itself ends", async () => {
+  const few = await makeApp({ maxRepoFiles: 7 });
+  expect((await addTo(few.repos, few.repo, "one", { wanted })).warnings).toHaveLength(1);
+  await expect(addTo(few.repos, few.repo, "one", { wanted: recursive })).rejects.toThrow(/more than 7 files/);
+  const bomb = await makeRemote({ "README.md": "hello\n" });
+  await addSubmodule(bomb, bomb, "a");
+  const { repos } = await makeRepos();
+  const repo = await fetchInto(repos, bomb.url);
+  // Each commit has its parent as submodule: one level only.
+  const worktree = await addTo(repos, repo, "one", { wanted: recursive });
+  expect(await read(worktree.path, "a/README.md")).toBe("hello\n");
+});

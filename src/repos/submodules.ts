@@ -1,0 +1,279 @@
+import { lstat, mkdir, readdir, rename, rmdir } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { removeTree } from "../lib/remove-tree.ts";
+import { fetchRepo } from "./cache.ts";
+import { leaveOutEscapingLinks, specialEntries, type Size, type SpecialEntries } from "./checkout-care.ts";
+import { copyIndex, indexHiding, openWorktree, readRefs, remoteRefs, textOf } from "./clone.ts";
+import { attempt } from "./failure.ts";
+import { isLoopbackHost } from "../config/formats.ts";
+import { type GitContext, runGit, unlessRefused } from "./git-context.ts";
+import { borrowObjects, canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
+import { type Declared, declaredIn, urlOf } from "./gitmodules.ts";
+import { readOwner, writeOwner } from "./owner-file.ts";
+import { pathBytes, shownPath } from "./path-bytes.ts";
+import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
+import { gitDirectoryAt, withBorrower } from "./submodule.ts";
+
+/** Most submodules of a worktree, those of submodules included: each is a clone. */
+const mostSubmodules = 100;
+
+/** What a repository that has submodules is: the worktree, or a submodule of it. */
+type Super = {
+  /** Its files, and the agent's git directory of it. */
+  path: string;
+  gitDir: string;
+  /** A git directory of the service that has the commit which is checked out. */
+  from: string;
+  commit: string;
+  url: string;
+  /** Before the paths of its submodules, in messages. */
+  prefix: string;
+};
+
+/** What all submodules of a worktree have in common. */
+type Adding = {
+  worktree: Worktree;
+  isRecursive: boolean;
+  allowLocal: boolean;
+  taken: Size;
+  count: number;
+  warnings: string[];
+};
+
+/**
+ * Checks out the submodules of what a worktree has checked out, each at the commit that it names, from a cached clone of
+ * its own: where nothing is yet. The agent's clone then has them as git would, under `.git/modules`. Resolves to the
+ * worktree with what is to be said.
+ * @throws RepoError with the submodule's name: its declaration is refused, it cannot be fetched, or it is too much
+ */
+export const addSubmodules = (
+  context: GitContext,
+  worktree: Worktree,
+  { isRecursive }: { isRecursive: boolean },
+): Promise<Worktree> =>
+  attempt(context, { reason: "worktree_failed", what: "check out the submodules" }, async () => {
+    const { path, gitDir, ownDir: from, repoUrl: url } = worktree;
+    const { agent } = await openWorktree(context, worktree);
+    if (agent.head === null) return worktree;
+    const allowLocal = context.settings.allowLocalRepos ?? isLoopbackHost(context.settings.host);
+    const taken = { files: 0, bytes: 0 };
+    const adding: Adding = { worktree, isRecursive, allowLocal, taken, count: 0, warnings: [] };
+    await removeTree(stageOf(worktree));
+    const found = await specialEntries(context, { gitDir: from, url }, agent.head);
+    adding.taken = found;
+    await addAll(context, { path, gitDir, from, commit: agent.head, url, prefix: "" }, found, adding);
+    return { ...adding.worktree, warnings: [...worktree.warnings, ...adding.warnings] };
+  });
+
+/** Whether a commit with these submodules has another commit of one that is checked out: git would leave that as it is. */
+export const movesSubmodule = async (
+  { path: root }: Worktree,
+  submodules: SpecialEntries["submodules"],
+): Promise<boolean> => {
+  for (const [path, commit] of submodules) {
+    const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
+    if (gitDir !== null && (await textOf(join(gitDir, "HEAD"))) !== `${commit}\n`) return true;
+  }
+  return false;
+};
+
+const addAll = async (
+  context: GitContext,
+  owner: Super,
+  { submodules }: SpecialEntries,
+  adding: Adding,
+): Promise<void> => {
+  if (submodules.size === 0) return;
+  const declared = await readDeclared(context, owner);
+  for (const [path, commit] of submodules) {
+    const shown = shownPath(`${owner.prefix}${path}`);
+    const entry = declared.find((each) => each.path === path);
+    if (entry === undefined)
+      adding.warnings.push(`The submodule ${shown} is not checked out: .gitmodules does not name it.`);
+    else if (entry.update === "none")
+      adding.warnings.push(`The submodule ${shown} is not checked out: .gitmodules says update = none.`);
+    else {
+      const url = permitted(context, entry, { owner, declared, adding });
+      await addOne(context, { entry, url, commit, shown }, owner, adding);
+    }
+  }
+};
+
+/** Longest `.gitmodules`, bytes. */
+const longestFile = 256 * 1024;
+
+const readDeclared = async (context: GitContext, { from, commit, url }: Super): Promise<Declared[]> => {
+  const name = `${commit}:.gitmodules`;
+  const asked = await runGit(context, from, ["cat-file", "--batch-check"], { input: `${name}\n` });
+  const [, size] = /^[0-9a-f]{40} blob (\d+)$/m.exec(asked.stdout) ?? [];
+  if (size === undefined) return [];
+  if (Number(size) > longestFile)
+    throw refusal(`The .gitmodules of ${url} has more than ${longestFile} bytes`);
+  const read = ["cat-file", "blob", name];
+  const { stdout: text } = await runGit(context, from, read, { encoding: "latin1" });
+  const list = ["config", "--file", "-", "--no-includes", "--null", "--list"];
+  const listing = runGit(context, from, list, { input: pathBytes(text), encoding: "latin1" });
+  const { stdout } = await unlessRefused(listing, ({ said }) => {
+    throw refusal(`The .gitmodules of ${url} cannot be read: ${said}`);
+  });
+  return declaredIn(stdout);
+};
+
+/** @throws RepoError */
+const permitted = (
+  { settings }: GitContext,
+  entry: Declared,
+  { owner, declared, adding }: { owner: Super; declared: Declared[]; adding: Adding },
+): string => {
+  const names = declared.map(({ name }) => name);
+  const around = { superproject: owner.url, names, gitHost: settings.gitHost, allowLocal: adding.allowLocal };
+  try {
+    return urlOf(entry, around);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw refusal(`The submodule "${shownPath(entry.name)}" of ${owner.url} is refused: it ${why}`);
+  }
+};
+
+const refusal = (message: string): RepoError =>
+  new RepoError(
+    "worktree_failed",
+    `${message}\nWhat to do: Correct .gitmodules of the base, or run the task without submodules.`,
+  );
+
+type Wanted = { entry: Declared; url: string; commit: string; shown: string };
+
+const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding: Adding): Promise<void> => {
+  const { entry, url, commit, shown } = wanted;
+  const path = pathBytes(entry.path).toString();
+  const gitDir = join(owner.gitDir, "modules", pathBytes(entry.name).toString());
+  const isFree = await isFreePlace(owner.path, path, shown);
+  if (!isFree && !adding.isRecursive) return;
+  adding.count += 1;
+  if (adding.count > mostSubmodules)
+    throw refusal(`${adding.worktree.repoUrl} has more than ${mostSubmodules} submodules`);
+  const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal });
+  adding.warnings.push(...repo.warnings);
+  if (!(await hasCommit(context, repo, commit))) {
+    const lacks = `${url} has its commit ${commit} on no branch or tag`;
+    adding.warnings.push(`The submodule ${shown} is not checked out: ${lacks}.`);
+    return;
+  }
+  const found = await specialEntries(context, { gitDir: repo.gitDir, url }, commit, adding.taken);
+  adding.taken = found;
+  const at = join(owner.path, path);
+  if (isFree) {
+    await noteLender(context, repo, adding);
+    await placeUnder(owner.gitDir, gitDir);
+    const leftOut = await checkOut(
+      context,
+      { repo, commit, found },
+      { at, gitDir, stage: stageOf(adding.worktree) },
+    );
+    if (leftOut.length > 0)
+      adding.warnings.push(
+        `Links that point out of the submodule ${shown} were left out: ${leftOut.length}.`,
+      );
+  }
+  if (!adding.isRecursive) {
+    if (found.submodules.size > 0)
+      adding.warnings.push(
+        `Submodules of the submodule ${shown} are not checked out. svc run --recurse-submodules checks them out.`,
+      );
+    return;
+  }
+  const inner = { path: at, gitDir, from: repo.gitDir, commit, url, prefix: `${shown}/` };
+  await addAll(context, inner, found, adding);
+};
+
+const hasCommit = async (context: GitContext, { gitDir }: CachedRepo, commit: string): Promise<boolean> => {
+  const input = `${commit}^{commit}\n`;
+  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
+  return stdout.startsWith(`${commit} commit `);
+};
+
+/** Before the agent can read there. */
+const noteLender = async (context: GitContext, { key }: CachedRepo, adding: Adding): Promise<void> => {
+  const { submodules = [], worktreeId } = adding.worktree;
+  if (submodules.includes(key)) return;
+  adding.worktree = { ...adding.worktree, submodules: [...submodules, key] };
+  const owned = await readOwner(context, worktreeId);
+  if (owned === null) throw new Error(`the worktree ${worktreeId} is gone`);
+  const worktree = { ...owned.worktree, submodules: adding.worktree.submodules };
+  await writeOwner(context, { ...owned, worktree });
+};
+
+/** Where a submodule is checked out before it gets its place as a whole. */
+const stageOf = ({ gitDir }: Worktree): string => join(gitDir, "service-submodule");
+
+/**
+ * Whether a submodule may be put at a path: nothing is there, or an empty directory. What leads there must be directories.
+ * @throws RepoError
+ */
+const isFreePlace = async (root: string, path: string, shown: string): Promise<boolean> => {
+  let at = root;
+  for (const part of path.split("/")) {
+    at = join(at, part);
+    const found = await lstat(at).catch(() => null);
+    if (found === null) await mkdir(at);
+    else if (!found.isDirectory())
+      throw refusal(`The submodule ${shown} is refused: there is a link or a file in its place`);
+  }
+  return (await readdir(at)).length === 0;
+};
+
+/** Makes a fresh directory for a submodule's git directory, which an agent may have made a link. */
+const placeUnder = async (gitDir: string, wanted: string): Promise<void> => {
+  let at = gitDir;
+  for (const part of relative(gitDir, wanted).split("/")) {
+    at = join(at, part);
+    const found = await lstat(at).catch(() => null);
+    if (at === wanted || found?.isDirectory() === false) await removeTree(at);
+    if (at === wanted || found?.isDirectory() !== true) await mkdir(at);
+  }
+};
+
+type Source = { repo: CachedRepo; commit: string; found: SpecialEntries };
+type Place = { at: string; gitDir: string; stage: string };
+
+/** The directory gets its name when it is complete. Resolves to the links that were left out. */
+const checkOut = async (
+  context: GitContext,
+  { repo, commit, found }: Source,
+  { at, gitDir, stage }: Place,
+): Promise<string[]> => {
+  try {
+    return await withBorrower(context, repo.gitDir, async (ownDir) => {
+      await mkdir(stage);
+      await runGit(context, { path: stage, ownDir }, ["read-tree", "--reset", "-u", commit]);
+      const leftOut = await leaveOutEscapingLinks({ path: stage }, found.links);
+      await writeGitDirectory(context, { repo, commit, gitDir });
+      await copyIndex(await indexHiding(context, { path: stage, ownDir }, leftOut), join(gitDir, "index"));
+      await replace(join(stage, ".git"), `gitdir: ${relative(at, gitDir)}\n`);
+      await rmdir(at);
+      await rename(stage, at);
+      return leftOut;
+    });
+  } finally {
+    await removeTree(stage);
+  }
+};
+
+/** The agent's: the remote's refs as cached, and the commit checked out on no branch, as git does it. */
+const writeGitDirectory = async (
+  { settings }: GitContext,
+  { repo, commit, gitDir }: { repo: CachedRepo; commit: string; gitDir: string },
+): Promise<void> => {
+  const config = canonicalConfig(settings, { url: repo.url, bare: false });
+  await restoreGitDirectory(gitDir, { config, head: "refs/heads/main" });
+  await borrowObjects(gitDir, [repo.gitDir]);
+  const refs = await readRefs(repo.gitDir, remoteRefs);
+  await replace(join(gitDir, "packed-refs"), Array.from(refs, ([name, id]) => `${id} ${name}\n`).join(""));
+  await replace(join(gitDir, "HEAD"), `${commit}\n`);
+  await mkdir(join(gitDir, "logs"), { recursive: true });
+  const who = `${settings.gitAuthorName} <${settings.gitAuthorEmail}> ${Math.floor(Date.now() / 1000)} +0000`;
+  await replace(
+    join(gitDir, "logs", "HEAD"),
+    `${"0".repeat(40)} ${commit} ${who}\tclone: from ${repo.url}\n`,
+  );
+};
