@@ -6,7 +6,7 @@ import { GitError } from "../lib/git.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import type { LockedContext, RepoSettings } from "./git-context.ts";
 
-/** The content of `config` in the service's git directories. */
+/** The content of `config` in the service's git directories, and the agents'. Submodules that are checked out are active. */
 export const canonicalConfig = (
   { gitAuthorName, gitAuthorEmail }: Pick<RepoSettings, "gitAuthorName" | "gitAuthorEmail">,
   { url, bare }: { url: string | null; bare: boolean },
@@ -29,6 +29,8 @@ export const canonicalConfig = (
 \tworktreePruneExpire = never
 [maintenance]
 \tauto = false
+[submodule]
+\tactive = .
 [uploadpack]
 \tallowAnySHA1InWant = true
 [user]

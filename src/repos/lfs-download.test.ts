@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
+import { createServer as createSecureServer } from "node:https";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { mkdir, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -10,6 +12,7 @@ import { downloadBatch, serverOf } from "./lfs-download.ts";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
 import type { RepoSettings } from "./git-context.ts";
+import { createCertificate } from "../../test/fake-git-host/certificate.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { createTokens } from "./tokens.ts";
 
@@ -127,8 +130,8 @@ const startServer = async (answer: (request: IncomingMessage, url: string) => An
 const named = (href: string, header = {}) =>
   JSON.stringify({ objects: [{ oid: one.content.hash, actions: { download: { href, header } } }] });
 
-const download = async (server: string) => {
-  const { settings } = await makeRepos({ gitHost: "git.example", gitHostToken: "secret-token" });
+const download = async (server: string, gitHost = "git.example") => {
+  const { settings } = await makeRepos({ gitHost, gitHostToken: "secret-token" });
   const context: GitContext = {
     settings,
     env: {},
@@ -159,6 +162,25 @@ test("a server is asked for what is missing, with the headers that it names, and
     objects: [{ oid: hash, size: 12 }],
   });
   expect(JSON.stringify(server.asked)).not.toContain("authorization");
+});
+
+test("the token goes to the git host, and not where that host's content lies", async () => {
+  const { key, certificate } = await createCertificate();
+  setDefaultCACertificates([...getCACertificates("default"), certificate]);
+  const seen: (string | undefined)[] = [];
+  const server = createSecureServer({ key, cert: certificate }, (request, response) => {
+    const at = String(request.headers.host);
+    seen.push(`${at.replace(/:.*/, "")} ${request.headers.authorization ?? "none"}`);
+    const href = `https://${at.replace("localhost", "127.0.0.1")}/of`;
+    response.end(isBatch(request) ? named(href) : one.of);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  const gitHost = `localhost:${typeof address === "object" ? address?.port : ""}`;
+  await download(serverOf(`https://${gitHost}/acme/app`, gitHost), gitHost);
+  const basic = Buffer.from("x-access-token:secret-token").toString("base64");
+  expect(seen).toEqual([`localhost Basic ${basic}`, "127.0.0.1 none"]);
 });
 
 const isBatch = ({ url }: IncomingMessage): boolean => url?.endsWith("/batch") === true;

@@ -1,12 +1,9 @@
-import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { inside, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
-import { borrowedBy, type Worktree } from "./repos.ts";
 
 const content = "the content\n";
 const oid = createHash("sha256").update(content).digest("hex");
@@ -22,22 +19,6 @@ const withContent = async () => {
   await mkdir(place, { recursive: true });
   await writeFile(join(place, oid), content);
   return { repos, worktree: await addTo(repos, repo, "one") };
-};
-
-/** Without network, and with nothing of the service but what a clone borrows. */
-const inside = async (worktree: Worktree, ...command: string[]): Promise<void> => {
-  const readable = (paths: string[]) => paths.flatMap((path) => ["--ro-bind-try", path, path]);
-  const machine = readable(["/usr", "/bin", "/lib", "/lib64", "/etc/gitconfig"]);
-  const options = ["--unshare-all", ...machine, ..."--proc /proc --dev /dev --tmpfs /tmp".split(" ")];
-  const own = [
-    ...readable(borrowedBy(worktree)),
-    "--bind",
-    worktree.path,
-    worktree.path,
-    "--chdir",
-    worktree.path,
-  ];
-  await promisify(execFile)("bwrap", [...options, ...own, ...command]);
 };
 
 test("Git LFS finds content in the cached clone, and files that it fills are no change", async () => {

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { borrowedBy, type Worktree } from "./repos.ts";
 
 export const never = new AbortController().signal;
 
@@ -36,3 +37,19 @@ export const commitFile = async (path: string, name: string): Promise<string> =>
 };
 
 export const read = (...parts: string[]): Promise<string> => readFile(join(...parts), "utf8");
+
+/** Without network, and with nothing of the service but what a clone borrows. */
+export const inside = async (worktree: Worktree, ...command: string[]): Promise<string> => {
+  const readable = (paths: string[]) => paths.flatMap((path) => ["--ro-bind-try", path, path]);
+  const machine = readable(["/usr", "/bin", "/lib", "/lib64", "/etc/gitconfig"]);
+  const options = ["--unshare-all", ...machine, ..."--proc /proc --dev /dev --tmpfs /tmp".split(" ")];
+  const own = [
+    ...readable(borrowedBy(worktree)),
+    "--bind",
+    worktree.path,
+    worktree.path,
+    "--chdir",
+    worktree.path,
+  ];
+  return (await run("bwrap", [...options, ...own, ...command])).stdout;
+};

@@ -1,8 +1,10 @@
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { inside, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeRepos, type Remote } from "./repos.fixture.ts";
+import { startFakeGitHost } from "../../test/fake-git-host/fake-git-host.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import type { RepoSettings } from "./git-context.ts";
 import { borrowedBy, type Repos, type Worktree } from "./repos.ts";
 
@@ -45,9 +47,12 @@ test("submodules are checked out as git does it, from clones that are kept, and 
   for (const directory of [worktree.path, path, join(path, "deps")])
     expect(await plainGit(directory, "status", "--porcelain")).toBe("");
   expect(await plainGit(path, "log", "--format=%s", "origin/main")).toContain("a change");
-  expect(await plainGit(worktree.path, "submodule", "foreach", "--recursive", "--quiet", "pwd")).not.toBe(
-    "x",
+  // In a sandbox as well, with nothing but what the clones borrow.
+  expect(await inside(worktree, "git", "-C", path, "log", "--format=%s", "origin/main")).toContain(
+    "a change",
   );
+  const status = await inside(worktree, "git", "submodule", "status", "--recursive");
+  expect(status).toMatch(/^ \w{40} third party\/lib.*\n \w{40} third party\/lib\/deps.*\n$/);
   expect(await stateOf(repos, worktree)).toEqual(untouched);
   const caches = borrowedBy(worktree).filter((directory) => directory.startsWith(join(root, "repos")));
   expect(caches).toHaveLength(4);
@@ -146,6 +151,55 @@ test("a push of others that moves a submodule which is checked out is left to th
   expect((await repos.inspect(again, never)).dirty).toBe(false);
 });
 
+test("the token goes to the git host's own name alone; a submodule that cannot be fetched is named", async () => {
+  await using host = await startFakeGitHost();
+  const lib = await host.createRepository("acme", "lib", { private: true, seed: { "lib.txt": "lib\n" } });
+  const open = await host.createRepository("acme", "open", { seed: { "open.txt": "open\n" } });
+  const app = await host.createRepository("acme", "app", { private: true, seed: { "app.txt": "app\n" } });
+  // The same server, by another name.
+  const elsewhere = `https://${host.host.replace("localhost", "127.0.0.1")}/acme/`;
+  const declare = async (last: string) => {
+    const work = await temporaryDirectory();
+    await plainGit(work, "clone", "--quiet", app.directory, ".");
+    const text = [
+      ["lib", "../lib"],
+      ["open", `${elsewhere}open`],
+      ["last", last],
+    ].map(([name, url]) => `[submodule "${name}"]\n\tpath = ${name}\n\turl = ${url}\n`);
+    await write(work, { ".gitmodules": text.join("") });
+    for (const [name, { directory }] of [
+      ["lib", lib],
+      ["open", open],
+      ["last", lib],
+    ] as const) {
+      const tip = await plainGit(directory, "rev-parse", "HEAD");
+      await plainGit(work, "update-index", "--add", "--cacheinfo", `160000,${tip},${name}`);
+    }
+    await plainGit(work, "add", ".gitmodules");
+    const who = ["-c", "user.name=someone", "-c", "user.email=someone@example.org"];
+    await plainGit(work, ...who, "commit", "--quiet", "--message", "declares");
+    await plainGit(work, "push", "--quiet", app.directory, "HEAD:refs/heads/main");
+  };
+  await declare(`https://${host.host}/acme/lib.git`);
+  const env = { PATH: process.env["PATH"], ...host.environment };
+  const { repos } = await makeRepos({ gitHost: host.host, gitHostToken: host.createToken() }, env);
+  const url = `https://${host.host}/acme/app`;
+  const worktree = await addTo(repos, await fetchInto(repos, url), "one", { wanted });
+  for (const name of ["lib/lib.txt", "open/open.txt", "last/lib.txt"])
+    expect(await read(worktree.path, name)).not.toBe("");
+  const other = host.requests.filter((request) => request.host?.startsWith("127.0.0.1"));
+  expect(other.length).toBeGreaterThan(0);
+  expect(other.filter(({ authorization }) => authorization !== undefined)).toEqual([]);
+  await declare(`${elsewhere}lib`);
+  const running = addTo(repos, await fetchInto(repos, url), "two", { wanted });
+  await expect(running).rejects.toMatchObject({
+    reason: "clone_failed",
+    message: expect.stringMatching(
+      /^The submodule "last" .* is not to be had\. Could not fetch https:\/\/127/,
+    ) as string,
+  });
+});
+
 /** A repository whose `.gitmodules` is this, with a submodule at each of the paths. */
 const declares = async (text: string, ...paths: string[]) => {
   const lib = await makeRemote({ "lib.txt": "lib\n" });
@@ -169,7 +223,7 @@ test.each([
   [section("a", '"--upload-pack=x"'), /^The submodule "a" .* dash/],
   [section("a", "LIB", "\tupdate = !touch /tmp/x\n"), /^The submodule "a" .* command/],
   [section("a", "LIB") + section("a/b", "LIB").replace("= a\n", "= b\n"), /^The submodule "a\/b" .* lies in/],
-  [section("a", "/nonexistent/lib"), /^Could not fetch \/nonexistent\/lib: /],
+  [section("a", "/nonexistent/lib"), /^The submodule "a" .* Could not fetch \/nonexistent\/lib: /],
   ["[broken", /^The \.gitmodules of .* cannot be read: .*bad config/],
 ])("a declaration is refused with the submodule's name: %j", async (text, said) => {
   const { remote } = await declares(text, "a", "b");

@@ -152,7 +152,12 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   adding.count += 1;
   if (adding.count > mostSubmodules)
     throw refusal(`${adding.worktree.repoUrl} has more than ${mostSubmodules} submodules`);
-  const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal });
+  const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal }).catch((cause: unknown) => {
+    if (!(cause instanceof RepoError)) throw cause;
+    const { reason, message, retryable, again } = cause;
+    const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}`;
+    throw new RepoError(reason, what, { cause, retryable, again });
+  });
   adding.warnings.push(...repo.warnings);
   if (!(await hasCommit(context, repo, commit))) {
     const lacks = `${url} has its commit ${commit} on no branch or tag`;

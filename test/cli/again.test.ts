@@ -27,13 +27,22 @@ test("retry submits the task, repository, base, profile and options again", asyn
   const remote = await makeRemote();
   const options = { model: "opus", max_turns: 5, title: "Fix", branch: "fix/it" };
   const first = await ask().run({ task: "Do it", repo_url: remote.path, profile: "code", options });
-  const { code, stdout, stderr } = await svc(["retry", first.id, "--max-turns", "6", "-w"], { env });
+  const besides = ["--recurse-submodules", "--lfs"];
+  const { code, stdout, stderr } = await svc(["retry", first.id, "--max-turns", "6", ...besides, "-w"], {
+    env,
+  });
   expect(code).toBe(0);
   const second = await ask().get(idOf(stdout));
   expect(second.id).not.toBe(first.id);
   for (const key of ["task", "repo_url", "base_ref", "profile"] as const)
     expect(second[key]).toBe(first[key]);
-  expect(second.options).toEqual({ ...first.options, max_turns: 6, branch: null });
+  expect(second.options).toEqual({
+    ...first.options,
+    max_turns: 6,
+    branch: null,
+    submodules: "recursive",
+    lfs: true,
+  });
   expect(stderr).toMatch(
     /The branch fix\/it is that of the first job[^]*profile code \(requested\), model opus/,
   );

@@ -34,6 +34,8 @@ test("the agent gets the model, the turns and the files of its own job, and the 
     branch: null,
     title: null,
     plan: null,
+    submodules: null,
+    lfs: null,
     files: ["log.txt", "shot.png"],
   });
   const directory = join(String(job.job_config_dir), "task-files");
