@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1111,
   place: 1140,
   profiles: 2370,
-  repos: 4506,
+  repos: 4549,
   runner: 2166,
   sandbox: 909,
   secrets: 305,

@@ -235,10 +235,22 @@ test.each([
 test("those that git leaves out are named: not declared, update = none, a commit that the remote lacks", async () => {
   const text = `${section("a", "LIB")}[submodule "b"]\n\tpath = b\n\turl = LIB\n\tupdate = none\n`;
   const { remote, lib } = await declares(text, "a", "b", "c");
-  await lib.commit({ "other.txt": "1\n" });
-  await plainGit(lib.work, "commit", "--quiet", "--amend", "--message", "other");
   const { repos } = await makeRepos();
+  const point = async (commit: string): Promise<void> => {
+    await plainGit(remote.work, "update-index", "--cacheinfo", `160000,${commit},a`);
+    await plainGit(remote.work, "commit", "--quiet", "--message", "points");
+    await plainGit(remote.work, "push", "--quiet", remote.url, "HEAD:refs/heads/main");
+  };
+  await point("0123456789012345678901234567890123456789");
+  const without = await addTo(repos, await fetchInto(repos, remote.url), "lacks", { wanted });
+  const lacks = `${lib.url} does not have its commit 0123456789012345678901234567890123456789`;
+  expect(without.warnings).toContain(`The submodule a is not checked out: ${lacks}.`);
+  // On no branch any more.
+  const gone = await lib.commit({ "lib.txt": "gone\n" }, { branch: "gone" });
+  await plainGit(lib.url, "update-ref", "-d", "refs/heads/gone");
+  await point(gone);
   const worktree = await addTo(repos, await fetchInto(repos, remote.url), "one", { wanted });
+  expect(await read(worktree.path, "a/lib.txt")).toBe("gone\n");
   expect(worktree.warnings).toEqual([
     "The submodule b is not checked out: .gitmodules says update = none.",
     "The submodule c is not checked out: .gitmodules does not name it.",

@@ -1,17 +1,24 @@
 import { lstat, mkdir, readdir, rename, rmdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
-import { fetchRepo } from "./cache.ts";
+import { fetchOptions, fetchRepo } from "./cache.ts";
 import { leaveOutEscapingLinks, specialEntries, type Size, type SpecialEntries } from "./checkout-care.ts";
 import { copyIndex, indexHiding, openWorktree, readRefs, remoteRefs, textOf } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { isLoopbackHost } from "../config/formats.ts";
-import { type GitContext, runGit, unlessRefused } from "./git-context.ts";
-import { borrowObjects, canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
+import { type GitContext, runGit, runRemote, unlessRefused } from "./git-context.ts";
+import {
+  borrowObjects,
+  canonicalConfig,
+  replace,
+  restoreGitDirectory,
+  withoutLeftovers,
+} from "./git-directory.ts";
 import { type Declared, declaredIn, urlOf } from "./gitmodules.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
 import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
 import { gitDirectoryAt, withBorrower } from "./submodule.ts";
 
 /** Most submodules of a worktree, those of submodules included: each is a clone. */
@@ -37,6 +44,8 @@ type Adding = {
   allowLocal: boolean;
   taken: Size;
   count: number;
+  /** By URL. */
+  fetched: Map<string, CachedRepo>;
   warnings: string[];
 };
 
@@ -56,8 +65,15 @@ export const addSubmodules = (
     const { agent } = await openWorktree(context, worktree);
     if (agent.head === null) return worktree;
     const allowLocal = context.settings.allowLocalRepos ?? isLoopbackHost(context.settings.host);
-    const taken = { files: 0, bytes: 0 };
-    const adding: Adding = { worktree, isRecursive, allowLocal, taken, count: 0, warnings: [] };
+    const adding: Adding = {
+      worktree,
+      isRecursive,
+      allowLocal,
+      taken: { files: 0, bytes: 0 },
+      count: 0,
+      fetched: new Map(),
+      warnings: [],
+    };
     await removeTree(stageOf(worktree));
     const found = await specialEntries(context, { gitDir: from, url }, agent.head);
     adding.taken = found;
@@ -152,15 +168,9 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   adding.count += 1;
   if (adding.count > mostSubmodules)
     throw refusal(`${adding.worktree.repoUrl} has more than ${mostSubmodules} submodules`);
-  const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal }).catch((cause: unknown) => {
-    if (!(cause instanceof RepoError)) throw cause;
-    const { reason, message, retryable, again } = cause;
-    const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}`;
-    throw new RepoError(reason, what, { cause, retryable, again });
-  });
-  adding.warnings.push(...repo.warnings);
-  if (!(await hasCommit(context, repo, commit))) {
-    const lacks = `${url} has its commit ${commit} on no branch or tag`;
+  const repo = await fetchOnce(context, wanted, { owner, adding });
+  if (!(await hasCommit(context, repo, commit)) && !(await bringCommit(context, repo, commit))) {
+    const lacks = `${url} does not have its commit ${commit}`;
     adding.warnings.push(`The submodule ${shown} is not checked out: ${lacks}.`);
     return;
   }
@@ -189,6 +199,39 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   }
   const inner = { path: at, gitDir, from: repo.gitDir, commit, url, prefix: `${shown}/` };
   await addAll(context, inner, found, adding);
+};
+
+/** @throws RepoError with the submodule's name */
+const fetchOnce = async (
+  context: GitContext,
+  { url, entry }: Wanted,
+  { owner, adding }: { owner: Super; adding: Adding },
+): Promise<CachedRepo> => {
+  const known = adding.fetched.get(url);
+  if (known !== undefined) return known;
+  const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal }).catch((cause: unknown) => {
+    if (!(cause instanceof RepoError)) throw cause;
+    const { reason, message, retryable, again } = cause;
+    const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}`;
+    throw new RepoError(reason, what, { cause, retryable, again });
+  });
+  adding.fetched.set(url, repo);
+  adding.warnings.push(...repo.warnings);
+  return repo;
+};
+
+/** Fetches a commit that is on no branch or tag, as git does for a submodule. Whether the remote has it. */
+const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string): Promise<boolean> => {
+  const { url, key, gitDir: where } = repo;
+  const refs = [`${commit}:refs/service/submodules/${commit}`];
+  const command = ["fetch", ...fetchOptions] as const;
+  await withRepositoryLock(context, { key, url, reason: "clone_failed" }, (locked) =>
+    unlessRefused(
+      withoutLeftovers(locked, where, () => runRemote(locked, url, { where, command, refs })),
+      () => null,
+    ),
+  );
+  return hasCommit(context, repo, commit);
 };
 
 const hasCommit = async (context: GitContext, { gitDir }: CachedRepo, commit: string): Promise<boolean> => {
