@@ -126,6 +126,7 @@ const commands: Record<keyof Operations, Command | null> = {
     several: true,
     options: { max_age_hours: "--max-age-hours", force: "--force", dry_run: "--dry-run" },
   },
+  clear_environments: { command: "cache clear", options: { repo: "--repo" } },
   get_disk_usage: { command: "disk", options: {} },
   list_secrets: { command: "secrets list", options: {} },
   // svc secrets set reads the value from standard input.

@@ -34,6 +34,13 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .helpCommand("help [command]", "show help for a command")
     .addHelpText("after", worktreesExamples);
   addSecretsCommand(program, lazily);
+  program
+    .command("cache")
+    .helpGroup("Worktrees:")
+    .summary("warm environments: remove them")
+    .description("Warm environments: what setups have made, kept for later jobs.")
+    .usage("<command> [options]")
+    .helpCommand("help [command]", "show help for a command");
   const run = (asked: Asked): Promise<void> =>
     lazily(own[asked.name] ?? (async () => (await import("./commands/ask.ts")).ask))(asked);
   addFlags(addOperationCommands(program, operations, run));

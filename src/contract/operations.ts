@@ -2,6 +2,7 @@ import { answerOperations } from "./answer.ts";
 import { companionOperations } from "./companion.ts";
 import { completionOperations } from "./completion.ts";
 import { diffOperations } from "./diff.ts";
+import { environmentOperations } from "./environment.ts";
 import { instanceOperations } from "./instance.ts";
 import { jobListOperations } from "./job-list.ts";
 import { jobOperations } from "./job-operations.ts";
@@ -23,6 +24,7 @@ export const operations = {
   ...profileOperations,
   ...worktreeOperations,
   ...secretOperations,
+  ...environmentOperations,
   ...instanceOperations,
   ...companionOperations,
   ...usageOperations,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Instant } from "./job.ts";
+import { EnvironmentUsage } from "./environment.ts";
 import { operation } from "./operation.ts";
 
 /**
@@ -238,7 +239,8 @@ export const worktreeOperations = {
     name: "get_disk_usage",
     title: "Show disk usage",
     command: { name: "disk", group: "Worktrees" },
-    summary: "Disk space that each repository's cached clone and worktrees take, and the free space.",
+    summary:
+      "Disk space that each repository's cached clone, worktrees and warm environments take, and the free space.",
     input: z.strictObject({}),
     output: z.object({
       success: z.literal(true),
@@ -248,6 +250,13 @@ export const worktreeOperations = {
       }),
       volumes: z.array(Volume),
       repositories: z.array(RepositoryUsage).meta({ description: "Largest first" }),
+      max_environment_bytes: z.int().meta({
+        description: "What warm environments may take in all (SERVICE_ENV_CACHE_BYTES); 0: none are kept",
+        example: 21_474_836_480,
+      }),
+      environments: z.array(EnvironmentUsage).meta({
+        description: "What is kept of setups for later jobs, by repository, largest first",
+      }),
     }),
     http: { method: "get", path: "/disk" },
     annotations: { readOnly: true, destructive: false, idempotent: true },

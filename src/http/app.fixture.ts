@@ -125,6 +125,7 @@ export const memoryHandlers = (
     get_worktree: async () => exampleOutput("get_worktree"),
     list_worktrees: async () => exampleOutput("list_worktrees"),
     cleanup_worktrees: async () => exampleOutput("cleanup_worktrees"),
+    clear_environments: async () => exampleOutput("clear_environments"),
     get_disk_usage: async () => exampleOutput("get_disk_usage"),
     get_usage: async () => exampleOutput("get_usage"),
     list_secrets: async () => exampleOutput("list_secrets"),

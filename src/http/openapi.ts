@@ -81,6 +81,7 @@ const tags: Record<string, string> = {
   jobs: "Jobs",
   worktrees: "Worktrees",
   disk: "Worktrees",
+  environments: "Worktrees",
   profiles: "Profiles",
   usage: "Usage",
   completions: agentModeTag,

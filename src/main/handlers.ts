@@ -10,6 +10,8 @@ import type { Volume } from "../contract/worktree.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Messages } from "../jobs/messages.ts";
 import type { Submit } from "../jobs/submit.ts";
+import type { Environments } from "../place/environments.ts";
+import { matchesRepository } from "../profiles/match.ts";
 import type { Limits, Profiles, ResolvedProfile } from "../profiles/profile.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
 import { type AgentSecrets, requireSandbox } from "../runner/secrets.ts";
@@ -36,10 +38,11 @@ type Dependencies = {
   worktrees: Worktrees;
   disks: { volumes: () => Promise<Volume[]> };
   secrets: Pick<Secrets, "list" | "set" | "remove">;
+  environments: Pick<Environments, "usage" | "clear">;
   instances: { overview: () => Promise<Overview> };
   telemetry: Pick<TelemetrySink, "usage">;
   budgets: Pick<Budgets, "list">;
-  settings: Pick<Settings, "minFreeDiskBytes" | "podName">;
+  settings: Pick<Settings, "minFreeDiskBytes" | "envCacheBytes" | "podName">;
   agentMode: { completions: Completions; chat: Pick<Chat, "visibility" | "setVisibility"> } | null;
 };
 
@@ -97,8 +100,24 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       return { success: true, removed, dry_run: input.dry_run, results };
     },
     get_disk_usage: async () => {
-      const [volumes, repositories] = await Promise.all([deps.disks.volumes(), worktrees.usage()]);
-      return { success: true, min_free_bytes: deps.settings.minFreeDiskBytes, volumes, repositories };
+      const { disks, environments, settings } = deps;
+      const [volumes, repositories, kept] = await Promise.all([
+        disks.volumes(),
+        worktrees.usage(),
+        environments.usage(),
+      ]);
+      return {
+        success: true,
+        min_free_bytes: settings.minFreeDiskBytes,
+        volumes,
+        repositories,
+        max_environment_bytes: settings.envCacheBytes,
+        environments: kept,
+      };
+    },
+    clear_environments: async ({ repo }) => {
+      const isWanted = (url: string): boolean => repo === "" || matchesRepository([repo], url);
+      return { success: true, ...(await deps.environments.clear(isWanted)) };
     },
     list_secrets: async () => {
       const secrets = await deps.secrets.list();

@@ -173,11 +173,16 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   };
   const environments = createEnvironments({
     root: join(settings.worktreeRoot, ".environments"),
+    requireRoom: disks.requireRoom,
     maxBytes: settings.envCacheBytes,
+    mark,
     log,
     signal,
   });
-  await environments.start();
+  starting.defer(environments.idle);
+  await environments
+    .start()
+    .catch((err: unknown) => log.warn({ err }, "warm environments were not tidied up"));
   const secrets = createSecrets({ ...context, store: stores.secrets });
   await secrets.maskAll();
   const agentSecrets = { isSandboxed: sandbox.mode !== "off", inTheOpen: settings.secretsUnsandboxed };
@@ -294,6 +299,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       worktrees,
       disks,
       secrets,
+      environments,
       instances: view,
       telemetry,
       budgets,

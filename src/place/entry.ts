@@ -27,12 +27,20 @@ export type Entry = EntryFacts & {
   hasSpare: boolean;
 };
 
-/** `programs`: what says which programs it was made with. `locks`: the content of each lock file; null: it is missing. */
+/**
+ * `programs`: what says which programs it was made with. `locks`: the content of each lock file; null: it is missing. `reach`: what
+ * its commands may use: what one profile lets them read gets to no job of another.
+ */
 export const nameOf = (
   { run, env, cache }: Pick<Setup, "run" | "env" | "cache">,
-  { programs, locks }: { programs: string; locks: (string | null)[] },
+  {
+    repoUrl,
+    programs,
+    locks,
+    reach,
+  }: { repoUrl: string; programs: string; locks: (string | null)[]; reach: unknown },
 ): EntryName => ({
-  text: digest([run, withoutPorts(env), cache, programs]),
+  text: digest([repoUrl, run, withoutPorts(env), cache, programs, reach]),
   key: digest(locks),
 });
 
@@ -58,6 +66,17 @@ export const choose = (
   const entry = same ?? near.toSorted((a, b) => b.usedAt - a.usedAt)[0] ?? null;
   return { entry, cache: entry === null ? "cold" : same?.isWhole === true ? "warm" : "nearest" };
 };
+
+/** Whether `..` is behind a name: that may be a link itself, and then leads elsewhere than the text says. */
+const climbsLate = (target: string): boolean => {
+  const parts = target.split("/").filter((part) => part !== "" && part !== ".");
+  const first = parts.findIndex((part) => part !== "..");
+  return first !== -1 && parts.includes("..", first);
+};
+
+/** Of a Python environment: whether the file, which has the worktree's path in it, works there only. */
+export const isBinding = (file: string): boolean =>
+  /^(pyvenv\.cfg$|bin\/)|\.(pth|egg-link)$|(^|\/)__editable__/.test(file);
 
 /** Bytes on disk, with its spare copy. */
 export const bytesOf = ({ bytes, hasSpare }: Pick<Entry, "bytes" | "hasSpare">): number =>
@@ -96,7 +115,7 @@ const everywhere = /^\/(usr|bin|sbin|lib|lib32|lib64|libx32)(\/|$)/;
  * | files and directories                                        | yes  |
  * | a link that leads to a place in the worktree, or in the HOME | yes  |
  * | a link to what every sandbox sees read-only                  | yes  |
- * | any other link                                               | no   |
+ * | any other link, also one with `..` behind a name             | no   |
  * | a file that runs with the rights of its owner or group       | no   |
  * | a device, a pipe, a socket                                   | no   |
  */
@@ -105,10 +124,8 @@ export const refusalOf = (specials: readonly Special[]): string | null => {
     if (kind === "s") return `${path} runs with the rights of its owner`;
     if (kind !== "l") return `${path} is no file, directory or link`;
     const to = posix.normalize(posix.join(posix.dirname(path), target));
-    const leadsOut = target.startsWith("/")
-      ? !everywhere.test(posix.normalize(target))
-      : to === ".." || to.startsWith("../") || to === ".git" || to.startsWith(".git/");
-    if (leadsOut) return `${path} is a link to ${target}`;
+    const leadsOut = target.startsWith("/") ? !everywhere.test(target) : /^(\.\.|\.git)(\/|$)/.test(to);
+    if (leadsOut || climbsLate(target)) return `${path} is a link to ${target}`;
   }
   return null;
 };

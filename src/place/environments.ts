@@ -2,35 +2,25 @@ import { randomUUID } from "node:crypto";
 import { lstat, mkdir, readdir, readFile, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { runCommand } from "../lib/command.ts";
+import type { EnvironmentUsage } from "../contract/environment.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
 import type { Log } from "../lib/log.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-import {
-  bytesOf,
-  choose,
-  type Entry,
-  type EntryFacts,
-  type EntryName,
-  leaving,
-  placeOf,
-  refusalOf,
-  type Special,
-} from "./entry.ts";
+import { bytesOf, choose, type Entry, type EntryFacts, type EntryName, leaving, placeOf } from "./entry.ts";
+import { collect, copyTree, moveTree, type Places, sizeOf } from "./trees.ts";
 
-/** Where the paths of a setup's cache are. Absolute. `home`: holds what is mounted into the HOME of the job. */
-export type Places = { worktree: string; home: string };
-
-/** A link, or something that no setup has made, is in the place of a cache path. */
-export class InTheWay extends Error {
-  override name = "InTheWay";
-}
+/** What of a setup is not kept, as a sentence for the user. */
+const notKept = (why: string): string => `What the setup made is not kept for later jobs: ${why}`;
 
 type Options = {
   /** On the file system of the worktrees. */
   root: string;
   maxBytes: number;
+  /** Rejects when fewer bytes are free. */
+  requireRoom: (bytes: number) => Promise<void>;
+  /** Of the service's processes: by it the next start ends copies that outlive a kill. */
+  mark?: string | undefined;
   log: Log;
   /** Ends copies in the background. */
   signal: AbortSignal;
@@ -50,7 +40,7 @@ const Facts = z.object({
  * copy, which is given by rename. What is not complete has a name that begins with a dot, and is removed at the next start.
  * A repository sees its own only.
  */
-export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Options) => {
+export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, signal: closing }: Options) => {
   const directoryOf = (repoKey: string, { text, key }: EntryName): string =>
     join(root, repoKey, `${text}-${key}`);
   const half = (): string => join(root, `.${randomUUID()}`);
@@ -60,10 +50,12 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
 
   const read = async (repoKey: string, name: string): Promise<Entry | null> => {
     const directory = join(root, repoKey, name);
-    const text = await readFile(join(directory, "facts.json"), "utf8").catch(() => "null");
-    const parsed = Facts.safeParse(JSON.parse(text));
-    const used = await lstat(join(directory, "facts.json")).catch(() => null);
-    if (!parsed.success || used === null) return null;
+    const file = join(directory, "facts.json");
+    const parsed = await readFile(file, "utf8")
+      .then((text) => Facts.safeParse(JSON.parse(text)))
+      .catch(() => null);
+    const used = await lstat(file).catch(() => null);
+    if (parsed?.success !== true || used === null) return null;
     const hasSpare = (await lstat(join(directory, "spare")).catch(() => null)) !== null;
     return { ...parsed.data, usedAt: used.mtimeMs, hasSpare };
   };
@@ -105,6 +97,16 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
     }
   };
 
+  /** Removes what was used least recently until so many bytes have room. False: what is left is in use. */
+  const makeRoom = async (bytes: number): Promise<boolean> => {
+    const all = await listAll();
+    const free = all.filter((entry) => !inUse.has(directoryOf(entry.repoKey, entry)));
+    const held = all.filter((entry) => !free.includes(entry));
+    const most = maxBytes - held.reduce((sum, entry) => sum + bytesOf(entry), 0);
+    for (const entry of leaving(free, { bytes, most })) await remove(directoryOf(entry.repoKey, entry));
+    return bytes <= most;
+  };
+
   /** Copies the entry ahead, one after another, for the next job. */
   const makeSpare = (repoKey: string, entry: EntryFacts): void => {
     const directory = directoryOf(repoKey, entry);
@@ -118,10 +120,11 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
       if (known === undefined || known.hasSpare || total + known.bytes > maxBytes) return;
       const copy = half();
       try {
-        await using(directory, () =>
-          copyTree(join(directory, "tree"), copy, { isNice: true, signal: closing }),
-        );
-        await rename(copy, join(directory, "spare"));
+        await using(directory, async () => {
+          await requireRoom(known.bytes);
+          await copyTree(join(directory, "tree"), copy, { isNice: true, signal: closing, mark });
+          await rename(copy, join(directory, "spare"));
+        });
       } finally {
         await removeTree(copy);
       }
@@ -134,13 +137,18 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
   return {
     /** Whether anything is kept. */
     isOn: maxBytes > 0,
-    /** Removes what an earlier process has left half done. */
+    /** Removes what an earlier process has left half done, and what is over the bound. */
     start: async (): Promise<void> => {
       const left = (await readdir(root).catch(() => [])).filter((name) => name.startsWith("."));
       await Promise.all(left.map((name) => removeTree(join(root, name))));
+      await makeRoom(0);
     },
     /** Resolves when nothing is copied ahead any more. */
     idle: (): Promise<void> => copying,
+
+    /** Whether `run` need not be run. */
+    isWhole: async (repoKey: string, name: EntryName): Promise<boolean> =>
+      (await read(repoKey, `${name.text}-${name.key}`))?.isWhole === true,
 
     /** Of all jobs that want the same, one at a time; null: it was not its turn within the time. */
     turn: async (
@@ -174,13 +182,15 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
             () => true,
             () => false,
           );
-          if (!isSpare) await copyTree(join(directory, "tree"), copy, { signal });
+          if (isSpare) return;
+          await requireRoom(entry.bytes);
+          await copyTree(join(directory, "tree"), copy, { signal, mark });
         });
         for (const path of entry.paths) {
           const place = placeOf(path);
           const target = join(to[place.in], place.path);
           await mkdir(dirname(target), { recursive: true });
-          await rename(join(copy, place.in, place.path), target);
+          await moveTree(join(copy, place.in, place.path), target, { signal, mark });
         }
         const now = new Date();
         await utimes(join(directory, "facts.json"), now, now).catch(() => undefined);
@@ -192,35 +202,36 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
     },
 
     /**
-     * Keeps what is in the places now, before anybody else writes there. Resolves to what the user should know: what was left
-     * out, and why. `search` rejects when the copy must not be kept.
+     * Keeps what is in the places now, before anybody else writes there, unless it is kept already. Resolves to what the user
+     * should know: what was left out, and why. `search` rejects when the copy must not be kept.
      * @throws InTheWay when a link is in the place of a path
      */
     keep: async (
       repoKey: string,
-      facts: Omit<EntryFacts, "isWhole" | "bytes">,
+      facts: EntryName & { repoUrl: string; paths: readonly string[] },
       {
         from,
         search,
         signal,
       }: { from: Places; search: (copy: string) => Promise<void>; signal: AbortSignal },
     ): Promise<string[]> => {
+      if ((await read(repoKey, `${facts.text}-${facts.key}`)) !== null) return [];
+      const size = await sizeOf(facts.paths, from, signal);
+      if (size > maxBytes) return [notKept(`it has ${size} bytes, more than SERVICE_ENV_CACHE_BYTES`)];
+      if (!(await makeRoom(size))) return [notKept("all that is kept is being given to jobs")];
       const copy = half();
       try {
-        const { paths, leftOut } = await collect(facts.paths, { from, copy: join(copy, "tree"), signal });
+        await requireRoom(size);
+        const { paths, leftOut } = await collect(facts.paths, {
+          from,
+          copy: join(copy, "tree"),
+          signal,
+          mark,
+        });
         if (paths.length === 0) return leftOut;
         await search(join(copy, "tree"));
         const bytes = await diskUsage(join(copy, "tree"), { exclude: [], signal });
-        if (bytes > maxBytes)
-          return [
-            ...leftOut,
-            `The environment has ${bytes} bytes, more than SERVICE_ENV_CACHE_BYTES: it is not kept`,
-          ];
         const directory = directoryOf(repoKey, facts);
-        await remove(directory);
-        const all = await listAll();
-        for (const entry of leaving(all, { bytes, most: maxBytes }))
-          await remove(directoryOf(entry.repoKey, entry));
         const kept: EntryFacts = { ...facts, paths, isWhole: leftOut.length === 0, bytes };
         await writeFile(join(copy, "facts.json"), JSON.stringify(kept), { mode: 0o600 });
         await mkdir(dirname(directory), { recursive: true, mode: 0o700 });
@@ -232,17 +243,22 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
       }
     },
 
-    /** Bytes by repository. */
-    usage: async (): Promise<{ repoKey: string; repoUrl: string; bytes: number }[]> =>
-      (await listAll()).map((entry) => ({
-        repoKey: entry.repoKey,
-        repoUrl: entry.repoUrl,
-        bytes: bytesOf(entry),
-      })),
+    /** By repository, largest first. */
+    usage: async (): Promise<EnvironmentUsage[]> =>
+      [...Map.groupBy(await listAll(), ({ repoUrl }) => repoUrl)]
+        .map(([repo_url, own]) => ({
+          repo_url,
+          entries: own.length,
+          bytes: own.reduce((sum, entry) => sum + bytesOf(entry), 0),
+          used_at: new Date(Math.max(...own.map(({ usedAt }) => usedAt))).toISOString(),
+        }))
+        .toSorted((a, b) => b.bytes - a.bytes),
 
-    /** Removes all, or those of one repository. Resolves to what is gone; what a job is given now stays. */
-    clear: async (repoKey: string | null): Promise<{ removed: number; bytes: number; in_use: number }> => {
-      const all = (await listAll()).filter((entry) => repoKey === null || entry.repoKey === repoKey);
+    /** Removes those of some repositories. Resolves to what is gone; what a job is given now stays. */
+    clear: async (
+      isWanted: (repoUrl: string) => boolean,
+    ): Promise<{ removed: number; bytes: number; in_use: number }> => {
+      const all = (await listAll()).filter(({ repoUrl }) => isWanted(repoUrl));
       const gone = await Promise.all(all.map((entry) => remove(directoryOf(entry.repoKey, entry))));
       const removed = all.filter((_, nth) => gone[nth]);
       const bytes = removed.reduce((sum, entry) => sum + bytesOf(entry), 0);
@@ -252,101 +268,3 @@ export const createEnvironments = ({ root, maxBytes, log, signal: closing }: Opt
 };
 
 export type Environments = ReturnType<typeof createEnvironments>;
-
-/**
- * Removes what a setup that was interrupted has left at the paths.
- * @throws InTheWay when a link is above one: a rename would lead through it
- */
-export const clearPlaces = async (paths: readonly string[], at: Places): Promise<void> => {
-  for (const path of paths) {
-    await kindAt(dirname(path), at);
-    const place = placeOf(path);
-    await removeTree(join(at[place.in], place.path));
-  }
-};
-
-/** What is at the path: as `lstat` has it; null: nothing. @throws InTheWay when it, or a directory above it, is a link */
-const kindAt = async (path: string, from: Places): Promise<"directory" | "file" | null> => {
-  const place = placeOf(path);
-  let at = from[place.in];
-  let kind: "directory" | "file" | null = "directory";
-  for (const part of place.path.split("/").filter((each) => each !== ".")) {
-    at = join(at, part);
-    const found = await lstat(at).catch(() => null);
-    if (found?.isSymbolicLink() === true)
-      throw new InTheWay(`${path} of cache.paths is a link, or lies behind one`);
-    kind = found === null ? null : found.isDirectory() ? "directory" : "file";
-    if (kind !== "directory") break;
-  }
-  return kind;
-};
-
-/** Copies what is at the paths into `{copy}/worktree` and `{copy}/home`, and leaves out what may not be kept. */
-const collect = async (
-  wanted: readonly string[],
-  { from, copy, signal }: { from: Places; copy: string; signal: AbortSignal },
-): Promise<{ paths: string[]; leftOut: string[] }> => {
-  const paths: string[] = [];
-  const leftOut: string[] = [];
-  for (const path of wanted) {
-    if ((await kindAt(path, from)) === null) continue;
-    const place = placeOf(path);
-    const target = join(copy, place.in, place.path);
-    await mkdir(dirname(target), { recursive: true });
-    await copyTree(join(from[place.in], place.path), target, { signal });
-    const why =
-      refusalOf(await specialsIn(join(copy, place.in), place.path, signal)) ??
-      (await boundTo(from.worktree, target, signal));
-    if (why === null) paths.push(path);
-    else {
-      leftOut.push(`${path} is not kept for later jobs: ${why}`);
-      await removeTree(target);
-    }
-  }
-  return { paths, leftOut };
-};
-
-/** Why a Python environment works in one worktree only; null: it is none, or works anywhere. */
-const boundTo = async (worktree: string, tree: string, signal: AbortSignal): Promise<string | null> => {
-  if ((await lstat(join(tree, "pyvenv.cfg")).catch(() => null)) === null) return null;
-  const found = await run("grep", ["-rlF", "--", worktree, join(tree, "bin")], signal);
-  const [first] = found.split("\n");
-  return first ? "its programs name this worktree; make it with uv venv --relocatable" : null;
-};
-
-const specialsIn = async (top: string, path: string, signal: AbortSignal): Promise<Special[]> => {
-  const what =
-    "( -type l -printf l%P\\0%l\\0 ) -o ( ! -type f ! -type d -printf %y%P\\0\\0 ) -o ( -type f -perm /6000 -printf s%P\\0\\0 )";
-  const found = await run("find", [join(top, path), ...what.split(" ")], signal);
-  const fields = found.split("\0");
-  const specials: Special[] = [];
-  for (let nth = 0; nth + 1 < fields.length; nth += 2) {
-    const [named = "", target = ""] = [fields[nth], fields[nth + 1]];
-    specials.push({ kind: named.slice(0, 1), path: join(path, named.slice(1)), target });
-  }
-  return specials;
-};
-
-/** Never by hard link: what one job changes must not reach another. Links and times stay as they are. */
-const copyTree = async (
-  from: string,
-  to: string,
-  { isNice = false, signal }: { isNice?: boolean; signal: AbortSignal },
-): Promise<void> => {
-  const args = ["-a", "--reflink=auto", "--no-target-directory", "--", from, to];
-  await (isNice ? run("nice", ["-n", "19", "cp", ...args], signal) : run("cp", args, signal));
-};
-
-const run = async (command: string, args: string[], signal: AbortSignal): Promise<string> => {
-  const ended = await runCommand({
-    command,
-    args,
-    cwd: "/",
-    env: { LC_ALL: "C", PATH: "/usr/bin:/bin" },
-    timeoutSeconds: 3600,
-    signal,
-  });
-  // grep ends with 1 when it finds nothing.
-  if (ended.exitCode === 0 || (command === "grep" && ended.exitCode === 1)) return ended.stdout;
-  throw new Error(`${command} failed: ${ended.stderr.slice(0, 500)}`);
-};

@@ -19,7 +19,8 @@ import {
   setupOf,
   versionScript,
 } from "./plan.ts";
-import { InTheWay, type Warm } from "./warm.ts";
+import { InTheWay } from "./trees.ts";
+import type { Warm } from "./warm.ts";
 
 /** Why the agent is not started. */
 export class SetupError extends Error {
@@ -153,10 +154,11 @@ export const createSetup = (deps: Dependencies) => {
         const file = await findSecret(copy, [""], values, run.signal);
         if (file !== null) throw new InTheWay(`A secret's value is in ${file} of what the setup has made`);
       };
-      const asked = { run, worktree, isUntouched, search };
+      const asked = { run, worktree, isUntouched, search, reach: [launch.allowed, deps.isSandboxed] };
       const made = await deps.warm.make(setup, asked, { programs, seconds: timeout, commands: first });
       const rest = `${servicesScript(setup.services)}${scriptOf(setup.each)}`;
-      return made.failure !== null || rest === "" ? made : { ...made, ...(await commands(rest)) };
+      if (made.failure !== null) return made;
+      return { ...made, ...(rest === "" ? { failure: await roomFailure() } : await commands(rest)) };
     } catch (error) {
       if (run.signal.aborted) throw error;
       if (error instanceof InTheWay) return { ...nothing, failure: { ...inTheWay, sentence: error.message } };

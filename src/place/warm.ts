@@ -1,16 +1,16 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { AgentLaunch } from "../agents/agent.ts";
 import type { JobSetup } from "../contract/setup.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Repos, Worktree } from "../repos/repos.ts";
-import type { Mount } from "../sandbox/sandbox.ts";
-import { nameOf, placeOf } from "./entry.ts";
-import { type Environments, InTheWay, type Places, clearPlaces } from "./environments.ts";
+import { type EntryName, nameOf, placeOf } from "./entry.ts";
+import type { Environments } from "./environments.ts";
+import { clearPlaces, InTheWay, type Places } from "./trees.ts";
 import type { Ended, Setup } from "./plan.ts";
 
 type Dependencies = {
   repos: Pick<Repos, "fileAtBase" | "keepApart" | "pathsAtBase">;
-
   environments: Environments;
   /** HOME inside; null: it is not the job's own, and nothing of it is kept. */
   ownHome: string | null;
@@ -21,11 +21,18 @@ type Job = {
   worktree: Worktree;
   /** No agent has worked in the worktree. */
   isUntouched: boolean;
+  /** What its commands may use. */
+  reach: unknown;
   /** Rejects when the directory has what no other job may get. */
   search: (directory: string) => Promise<void>;
 };
 
+type Mounts = NonNullable<AgentLaunch["mounts"]>;
+
 type Made = Ended & Pick<JobSetup, "cache" | "waited_seconds">;
+
+/** What a job is given or keeps: the paths of its setup, by the name of the entry. */
+type Wanted = { repoKey: string; name: EntryName; paths: readonly string[] };
 
 /** Largest lock file, bytes. */
 const largestLock = 32 * 1024 * 1024;
@@ -41,6 +48,15 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
     const isKept = (path: string): boolean => ownHome !== null || placeOf(path).in === "worktree";
     const paths = cache?.paths ?? [];
     return { paths: paths.filter(isKept), left: paths.filter((path) => !isKept(path)) };
+  };
+
+  const mountsOf = async (setup: Setup, worktree: Worktree): Promise<Mounts> => {
+    const { home } = placesOf(worktree);
+    const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
+    const own = places.filter((place) => place.in === "home");
+    const mounts = own.map(({ path }) => ({ from: join(home, path), to: join(ownHome ?? "", path) }));
+    await Promise.all(mounts.map(({ from }) => mkdir(from, { recursive: true, mode: 0o700 })));
+    return mounts;
   };
 
   const locksOf = ({ cache }: Setup, { worktree, run: { signal } }: Job): Promise<(string | null)[]> => {
@@ -63,18 +79,42 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
     return { turn, waited_seconds: waited < patience ? 0 : Math.round(waited / 100) / 10 };
   };
 
-  /** What is mounted into the HOME of all its processes. */
-  const mounts = async (setup: Setup, worktree: Worktree): Promise<Mount[]> => {
-    const { home } = placesOf(worktree);
-    const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
-    const own = places.filter((place) => place.in === "home");
-    const mounted = own.map(({ path }) => ({ from: join(home, path), to: join(ownHome ?? "", path) }));
-    await Promise.all(mounted.map(({ from }) => mkdir(from, { recursive: true, mode: 0o700 })));
-    return mounted;
+  /** Makes place for what is given or made. @throws InTheWay */
+  const clear = async (paths: readonly string[], { worktree, run }: Job): Promise<void> => {
+    const inWorktree = paths.filter((path) => placeOf(path).in === "worktree");
+    const [committed] = await repos.pathsAtBase(worktree, inWorktree, run.signal);
+    if (committed !== undefined) throw new InTheWay(inCommit(committed));
+    await clearPlaces(paths, placesOf(worktree));
+  };
+
+  const give = async ({ repoKey, name, paths }: Wanted, { worktree, run }: Job) => {
+    const to = placesOf(worktree);
+    try {
+      return await environments.give(repoKey, name, { to, signal: run.signal });
+    } catch (error) {
+      run.signal.throwIfAborted();
+      run.warn(`No warm environment could be given: ${messageOf(error)}`);
+      await clearPlaces(paths, to);
+      return "cold";
+    }
+  };
+
+  /** That it cannot be kept fails no job, unless what is there must not be used either. @throws InTheWay */
+  const keep = async ({ repoKey, name, paths }: Wanted, { worktree, run, search }: Job): Promise<void> => {
+    const kept = { from: placesOf(worktree), search, signal: run.signal };
+    try {
+      const facts = { ...name, repoUrl: worktree.repoUrl, paths };
+      (await environments.keep(repoKey, facts, kept)).forEach(run.warn);
+    } catch (error) {
+      run.signal.throwIfAborted();
+      if (error instanceof InTheWay) throw error;
+      run.warn(`What the setup made could not be kept for later jobs: ${messageOf(error)}`);
+    }
   };
 
   return {
-    mounts,
+    /** What is mounted into the HOME of all its processes. */
+    mounts: mountsOf,
 
     /**
      * Makes an environment by `commands`, unless there is one that fits. `programs`: what says which programs are there.
@@ -93,27 +133,21 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
       const { repoKey, repoUrl } = worktree;
       if (!environments.isOn || repoKey === null || paths.length === 0 || !isUntouched)
         return { ...(await commands()), cache: "none", waited_seconds: 0 };
-      const to = placesOf(worktree);
-      const [committed] = await repos.pathsAtBase(worktree, inWorktree, run.signal);
-      if (committed !== undefined) throw new InTheWay(inCommit(committed));
-      await clearPlaces(paths, to);
-      const name = nameOf(setup, { programs, locks: await locksOf(setup, job) });
-      const { turn, waited_seconds } = await turnOf(environments, repoKey, { name, seconds, job });
+      await clear(paths, job);
+      const locks = await locksOf(setup, job);
+      const name = nameOf(setup, { repoUrl, programs, locks, reach: job.reach });
+      const isThere = await environments.isWhole(repoKey, name);
+      const { turn, waited_seconds } = isThere
+        ? { turn: null, waited_seconds: 0 }
+        : await turnOf(environments, repoKey, { name, seconds, job });
       try {
-        const given = { to, signal: run.signal };
-        const cache = await environments.give(repoKey, name, given).catch((error: unknown) => {
-          run.signal.throwIfAborted();
-          run.warn(`No warm environment could be given: ${String(error)}`);
-          return "cold" as const;
-        });
-        await mounts(setup, worktree);
+        // Who only gets a copy holds up nobody.
+        if (await environments.isWhole(repoKey, name)) await turn?.release();
+        const cache = await give({ repoKey, name, paths }, job);
+        await mountsOf(setup, worktree);
         if (cache === "warm") return { exit_code: null, log: "", failure: null, cache, waited_seconds };
         const ended = await commands();
-        if (ended.failure === null && turn !== null) {
-          const facts = { ...name, repoUrl, paths };
-          const kept = { from: to, search: job.search, signal: run.signal };
-          (await environments.keep(repoKey, facts, kept)).forEach(run.warn);
-        }
+        if (ended.failure === null && turn !== null) await keep({ repoKey, name, paths }, job);
         return { ...ended, cache, waited_seconds };
       } finally {
         await turn?.release();
@@ -124,7 +158,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
 
 export type Warm = ReturnType<typeof createWarm>;
 
-export { InTheWay };
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 const inCommit = (path: string): string =>
   `${path} of cache.paths is in the commit: name only what the setup makes`;

@@ -22,8 +22,14 @@ test.each([
   ["run: npm ci", "run must be a list"],
   ["run: ['']", "run.0 must not be empty"],
   ["timeout: 0", "timeout must be more than 0"],
-  ["cache: warm", 'Unrecognized key: "cache"'],
-  ["services: []", 'Unrecognized key: "services"'],
+  ["cache: warm", "cache Invalid input: expected object"],
+  ["cache: {key: [], paths: []}", "cache.paths must name a path"],
+  ...["/etc", "../other", "a/../b", "a/.git/b", ".svc/out", "*.log", "~", "~/../x"].map((path) => [
+    `cache: {key: [], paths: ['${path}']}`,
+    "cache.paths.0 must",
+  ]),
+  ["cache: {key: [], paths: [~/.claude/x]}", "is what the service has there"],
+  ["cache: {key: [], paths: [a, a/b]}", "cache.paths must not be in one another"],
   ["secrets: []", 'Unrecognized key: "secrets"'],
   ["repo: [a]", 'Unrecognized key: "repo"'],
   ["hosts: ['http://a']", "is no host"],
@@ -65,5 +71,5 @@ test("a profile whose setup has faults is listed with them", async () => {
   const wrong = (await profiles.list()).find(({ name }) => name === "wrong");
   expect(wrong?.error).toMatch(/setup\[0\]\.run must be a list/);
   expect(wrong?.error).toMatch(/setup\[0\]\.env\.PATH is set by the service/);
-  expect(wrong?.error).toMatch(/unknown key setup\[0\]\.cache/);
+  expect(wrong?.error).toMatch(/setup\[0\]\.cache/);
 });

@@ -33,13 +33,14 @@ const cachePath = z
   .string("must be text")
   .max(200, "must have at most 200 characters")
   .regex(
-    /^(~\/)?(?!\.git(\/|$)|\.svc(\/|$)|~)[\w.@+~-]+(\/[\w.@+~-]+)*$/,
+    /^(~\/)?(?!\.svc(\/|$)|~)[\w.@+~-]+(\/[\w.@+~-]+)*$/,
     "must be a relative path, or begin with ~/, of letters, digits and . _ @ + ~ -, and not .git or .svc",
   )
-  .refine((path) => !path.split("/").some((part) => part === "." || part === ".."), "must not have . or ..");
+  .refine((path) => !/(^|\/)\.(\.?|git)(\/|$)/i.test(path), "must not have `.`, `..` or `.git`")
+  .refine((path) => !/^~\/\.(claude|service|ssh)(\/|$)/.test(path), "is what the service has there");
 
 const fileList = z
-  .array(z.string("must be text").min(1, "must not be empty").max(200), "must be a list")
+  .array(z.string("must be text").regex(/^[^\p{Cc}]{1,200}$/u, "must be a path"), "must be a list")
   .max(20);
 
 /** What is kept of a setup, and the files of the commit that decide whether it fits. */

@@ -57,7 +57,13 @@ export const claimJob = async (
   const baseChecks = await openBaseChecks(join(directory, "checks"), log);
   const runCommand = createRunCommand({ settings: { agentEnv: [], agentHome: directory }, env, redact });
   const root = join(directory, "environments");
-  const environments = createEnvironments({ root, maxBytes: 0, log, signal: new AbortController().signal });
+  const environments = createEnvironments({
+    root,
+    maxBytes: 1e9,
+    requireRoom: async () => undefined,
+    log,
+    signal: new AbortController().signal,
+  });
   const runner = createRunner({
     checks: createChecks({ repos, runCommand, baseChecks }),
     setup: createSetup({

@@ -218,11 +218,16 @@ const effortFacts = (job: Job): Fact[] => [
   ["Sandbox", sandboxText(job)],
 ];
 
-/** `12 s, exit code 1` */
+/** `12 s, cold, exit code 1` */
 const setupText = ({ setup }: Job): string | null => {
   if (setup === null) return null;
-  const { seconds, exit_code: code } = setup;
-  return duration(seconds * 1000) + (code === null || code === 0 ? "" : `, exit code ${code}`);
+  const { seconds, exit_code: code, cache, waited_seconds: waited } = setup;
+  return [
+    duration(seconds * 1000),
+    ...(cache === "none" ? [] : [cache]),
+    ...(waited === 0 ? [] : [`${duration(waited * 1000)} of it waiting`]),
+    ...(code === null || code === 0 ? [] : [`exit code ${code}`]),
+  ].join(", ");
 };
 
 /** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */

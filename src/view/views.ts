@@ -5,6 +5,7 @@ import { jobPage, jobTable } from "./job.ts";
 import { messageLine } from "./message.ts";
 import type { Layout } from "./paint.ts";
 import { secretName, secretTable } from "./secrets.ts";
+import { bytes, counted } from "./quantities.ts";
 import { instanceTable, profileEntry, usagePage } from "./service.ts";
 import { cleanupReport, diskPage, worktreePage, worktreeTable } from "./worktrees.ts";
 
@@ -34,6 +35,8 @@ export const views = {
   get_worktree: ({ worktree }, layout) => worktreePage(worktree, layout),
   cleanup_worktrees: (answer, layout) =>
     answer.results.length === 0 ? "No worktree is that old" : cleanupReport(answer, layout),
+  clear_environments: ({ removed, bytes: size, in_use: left }) =>
+    `${counted(removed, "warm environment")} removed, ${bytes(size)} freed${left === 0 ? "" : `; ${left} in use`}`,
   get_disk_usage: diskPage,
   list_secrets: ({ secrets }, layout) => secretTable(secrets, layout),
   set_secret: ({ secret }) => `${secretName(secret)} is stored`,

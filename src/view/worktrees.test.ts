@@ -242,6 +242,8 @@ const usage = (changes: Partial<Usage> = {}): Usage => ({
     repository("a1", "https://github.com/acme/app", 300 * mebi, 12, 2 * gibi),
     repository(null, "", 0, 1, 5000),
   ],
+  max_environment_bytes: 20 * gibi,
+  environments: [],
   ...changes,
 });
 
@@ -259,6 +261,17 @@ describe("the page of the disk", () => {
       "",
       "No job is accepted with less than 1.0 GiB free",
     ]);
+  });
+
+  test("has what is kept of setups, if there is any", () => {
+    const environment = {
+      repo_url: "https://github.com/acme/app",
+      entries: 2,
+      bytes: 300 * mebi,
+      used_at: "2026-03-01T09:30:00.000Z",
+    };
+    const text = diskPage(usage({ environments: [environment] }), { paint: unpainted });
+    expect(text).toMatch(/\n {3}WARM {2}COUNT {2}USED .*\n300 MiB {6}2 {2}.*acme\/app\n300 MiB of 20 GiB\n/);
   });
 
   test("leaves out what has no clone and takes nothing", () => {

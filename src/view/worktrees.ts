@@ -98,7 +98,7 @@ type DiskUsage = Answer<Operations["get_disk_usage"]>;
 
 /** Disk usage by repository with what they come to, then free space, and the floor below which no job is accepted. */
 export const diskPage = (
-  { repositories, volumes, min_free_bytes: least }: DiskUsage,
+  { repositories, volumes, min_free_bytes: least, environments, max_environment_bytes: most }: DiskUsage,
   layout: Layout,
 ): string => {
   const { paint } = layout;
@@ -138,12 +138,25 @@ export const diskPage = (
     ],
     { ...layout, cutAt: "start" },
   );
+  const warm = table(
+    environments,
+    [
+      ["WARM", (each) => bytes(each.bytes), right],
+      ["COUNT", ({ entries }) => String(entries), right],
+      ["USED", ({ used_at: used }) => oneLine(used.slice(0, 16).replace("T", " "))],
+      ["REPOSITORY", (each) => repository(each.repo_url)],
+    ],
+    { ...layout, cutAt: "start" },
+  );
+  const warmBytes = environments.reduce((sum, each) => sum + each.bytes, 0);
   const refuses = volumes.some((volume) => isLow(volume.free_bytes));
   const floor =
     least === 0
       ? "There is no floor: SERVICE_MIN_FREE_DISK_BYTES is 0"
       : `No job is accepted with less than ${bytes(least)} free${refuses ? ". Remove worktrees: svc worktrees cleanup" : ""}`;
-  return [use, free.join("\n"), paint(refuses ? "red" : "dim", floor)].join("\n\n");
+  const warmPart =
+    environments.length === 0 ? [] : [[...warm, `${bytes(warmBytes)} of ${bytes(most)}`].join("\n")];
+  return [use, ...warmPart, free.join("\n"), paint(refuses ? "red" : "dim", floor)].join("\n\n");
 };
 
 const right = { right: true } as const;

@@ -32,6 +32,10 @@ beforeAll(async () => {
     },
   ];
   await writeFile(join(profiles, "checked.yml"), JSON.stringify({ extends: "code", checks }));
+  const warm = [
+    { name: "warm", run: 'test "$(cat deps/a ~/.cache/tool/a each.ignored)" = "$(printf "1\\n2\\n3")"' },
+  ];
+  await writeFile(join(profiles, "warm.yml"), JSON.stringify({ extends: "code", checks: warm }));
   service = await startService({
     home,
     env: {
@@ -151,6 +155,33 @@ test("a setup that fails tells why, before the agent is paid", async () => {
   expect(page).toContain("The setup failed: exit code 4");
   expect(page).toContain("no such package");
   expect(await shown("logs", job.id)).toContain("no such package");
+});
+
+test("what a setup makes is given to later jobs of its repository, whose checks have it too, and gets into no commit", async () => {
+  const made = "mkdir -p deps ~/.cache/tool && echo 1 >> deps/a && echo 2 >> ~/.cache/tool/a";
+  const cache = { key: ["lock.txt"], paths: ["deps", "~/.cache/tool"] };
+  const setup = JSON.stringify({ run: [made], each: ["echo 3 > each.ignored"], cache });
+  const files = { ".svc/setup.yml": setup, ".gitignore": "*.ignored", "lock.txt": "1\n" };
+  const [repo_url, fork] = [(await makeRemote(files)).path, (await makeRemote(files)).path];
+  const run = (url: string) => runJob(service, "Write it", { repo_url: url, profile: "warm" });
+  for (const [url, expected] of [
+    [repo_url, "cold"],
+    [repo_url, "warm"],
+    [fork, "cold"],
+  ] as const) {
+    const job = await run(url);
+    expect(job).toMatchObject({
+      status: "succeeded",
+      setup: { cache: expected, exit_code: 0, waited_seconds: 0 },
+      checks: [{ status: "passed" }],
+    });
+    expect(job.warnings.filter((text) => !text.includes("no pull request"))).toEqual([]);
+    expect(job.diff_stat?.files).toBe(1);
+  }
+  expect(await shown("disk")).toMatch(new RegExp(` WARM .*\\n.*${repo_url}`));
+  const { removed } = await service.client.clear_environments({});
+  expect(removed).toBe(2);
+  expect(await shown("cache", "clear")).toBe("0 warm environments removed, 0 B freed\n");
 });
 
 test("nothing of a setup is left when the service is killed; its env does not reach what makes the sandbox", async () => {

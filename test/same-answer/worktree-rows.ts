@@ -94,6 +94,7 @@ export const worktreeRows = (scene: () => Scene): Row[] => [
     question: () => ({ input: {} }),
     varies: ["free_bytes"],
   },
+  { operation: "clear_environments", outcome: "success", question: () => ({ input: { repo: "acme/*" } }) },
   {
     operation: "prepare_worktree",
     outcome: "draining",

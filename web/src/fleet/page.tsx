@@ -78,7 +78,7 @@ const Instances = () => (
 
 const Disk = () => (
   <Section title="Disk" query={useRead("get_disk_usage", {}, { refetchInterval: 60_000 })}>
-    {({ volumes, repositories, min_free_bytes: floor }) => (
+    {({ volumes, repositories, environments, min_free_bytes: floor }) => (
       <>
         <Ledger
           label="Volumes"
@@ -126,6 +126,17 @@ const Disk = () => (
                 (each) => `${counted(each.worktrees, "worktree")}, ${bytes(each.worktree_bytes)}`,
               ],
               ["Kept: git cannot save them", ({ kept }) => kept.map(oneLine).join("; ") || "none", "named"],
+            ]}
+          />
+        )}
+        {environments.length > 0 && (
+          <Ledger
+            label="Warm environments"
+            rows={environments}
+            keyOf={(each) => each.repo_url}
+            columns={[
+              ["Repository", ({ repo_url: url }) => <Repository url={url} />],
+              ["Warm environments", (each) => `${each.entries}, ${bytes(each.bytes)}`, "named"],
             ]}
           />
         )}
