@@ -6,8 +6,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { reservePorts, withoutPorts } from "./ports.ts";
 
-/** Of this test alone. */
-const range = "18905-18935";
+/** Of this process alone: tests of another checkout may run beside it. */
+const first = 10_000 + (process.pid % 100) * 60;
+const range = `${first - 5}-${first + 25}`;
 
 /** Another process that reserves ports of the range and says which. */
 const other = async () => {
@@ -25,16 +26,16 @@ const other = async () => {
 
 test("no two services of a machine give the same ports, and those of a killed one are free again", async () => {
   const mine = await reservePorts(range);
-  expect(mine?.env).toEqual({ PORT: "18910", PORT_COUNT: "10" });
+  expect(mine?.env).toEqual({ PORT: `${first}`, PORT_COUNT: "10" });
   const theirs = await other();
-  expect(theirs.port).toBe("18920");
+  expect(theirs.port).toBe(`${first + 10}`);
   expect(await reservePorts(range)).toBeNull();
   await mine?.[Symbol.asyncDispose]();
   const again = await reservePorts(range);
-  expect(again?.env.PORT).toBe("18910");
+  expect(again?.env.PORT).toBe(`${first}`);
   theirs.child.kill("SIGKILL");
   const freed = await until(() => reservePorts(range));
-  expect(freed.env.PORT).toBe("18920");
+  expect(freed.env.PORT).toBe(`${first + 10}`);
   await freed[Symbol.asyncDispose]();
   await again?.[Symbol.asyncDispose]();
 });
@@ -42,11 +43,11 @@ test("no two services of a machine give the same ports, and those of a killed on
 test.each(["127.0.0.1", "0.0.0.0", "::"])(
   "ports of which one is listened on at %s are left out",
   async (host) => {
-    const server = createServer().listen({ host, port: 18_949 });
+    const server = createServer().listen({ host, port: first + 39 });
     await once(server, "listening");
     onTestFinished(() => void server.close());
-    await using ports = await reservePorts("18940-18959");
-    expect(ports?.env.PORT).toBe("18950");
+    await using ports = await reservePorts(`${first + 30}-${first + 49}`);
+    expect(ports?.env.PORT).toBe(`${first + 40}`);
   },
 );
 

@@ -75,23 +75,26 @@ describe("the setup of a job's worktree", () => {
   });
 
   test("has the job's ten ports, as its agent and checks have, which are others' when it has ended", async () => {
-    const over = { portRange: "19900-19919" };
+    // Of this process alone: tests of another checkout may run beside it.
+    const first = 16_000 + (process.pid % 100) * 20;
+    const over = { portRange: `${first}-${first + 19}` };
     const told = 'echo "$PORT $PORT_COUNT"';
     const job = await claimWith(
       { run: [told], env: { DUMP_TO: "env.ignored" } },
       { profile: { checks: [{ name: "ports", run: `${told}; exit 1` }], check_rounds: 0 }, settings: over },
     );
+    const said = `${first + 10} 10\n`;
     const taken = await reservePorts(over.portRange);
     const { patch } = await job.execute();
-    expect(await textOf(job)).toBe(`$ ${told}\n19910 10\n`);
-    expect(patch.checks).toMatchObject([{ log: "19910 10\n", before: { log: "19910 10\n" } }]);
+    expect(await textOf(job)).toBe(`$ ${told}\n${said}`);
+    expect(patch.checks).toMatchObject([{ log: said, before: { log: said } }]);
     const env = await readFile(join(String((await job.stored()).worktree_path), "env.ignored"), "utf8");
-    expect(env).toMatch(/^PORT=19910$/m);
+    expect(`\n${env}`).toContain(`\nPORT=${first + 10}\n`);
     await using freed = await reservePorts(over.portRange);
-    expect(freed?.env.PORT).toBe("19910");
+    expect(freed?.env.PORT).toBe(`${first + 10}`);
     const without = await claimWith(null, { settings: over });
     expect((await without.execute()).kind).toBe("succeeded");
-    expect((await without.stored()).warnings.join()).toContain("SERVICE_PORT_RANGE (19900-19919)");
+    expect((await without.stored()).warnings.join()).toContain(`SERVICE_PORT_RANGE (${over.portRange})`);
     await taken?.[Symbol.asyncDispose]();
   });
 
