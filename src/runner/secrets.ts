@@ -64,11 +64,19 @@ export const createSecretCare = ({ salvageTimeout }: { salvageTimeout: number })
     const signal = run.signal.aborted ? AbortSignal.timeout(salvageTimeout * 1000) : run.signal;
     const values = valuesOf([...setup, ...checks]);
     const found: string[] = [];
-    for (const root of [place.worktree.path, ...(within?.mounts ?? []).map(({ from }) => from)])
-      for await (const file of filesWithSecret(root, [""], values, signal)) {
-        found.push(file);
-        await rm(join(root, file), { force: true });
-      }
+    try {
+      for (const root of [place.worktree.path, ...(within?.mounts ?? []).map(({ from }) => from)])
+        for await (const file of filesWithSecret(root, [""], values, signal)) {
+          found.push(file);
+          await rm(join(root, file), { force: true });
+        }
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw new SetupError(cause instanceof Error ? cause.message : String(cause), {
+        retryable: false,
+        cause,
+      });
+    }
     const more = found.length > mostNamed ? ` and ${found.length - mostNamed} more` : "";
     const named = `${found.slice(0, mostNamed).join(", ")}${more}`;
     if (found.length > 0) tell(`A secret's value was in ${named}, which was removed`);
