@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parseHosts } from "../lib/allowed-hosts.ts";
-import { missingVersions, reachOf, scriptOf, setupOf, versionScript } from "./plan.ts";
+import { missingVersions, reachOf, reachWithSecrets, scriptOf, setupOf, versionScript } from "./plan.ts";
 
 const nothing = {
   run: [],
@@ -83,6 +83,25 @@ test("the network is open to a setup whose profile says so, or whose repository 
   expect(isOpen([], ["*"], [])).toMatchObject({ allowed: { openNetwork: false }, refused: ["*"] });
   expect(isOpen([], ["*"], ["*"])).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
   expect(isOpen([], ["*"], [], true)).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
+});
+
+const ofPackages = reachWithSecrets({ hosts: [], asked: [] }, agent(), []).allowed.hosts.map(
+  ({ name }) => name,
+);
+
+test.each([
+  // hosts of the profile, of the repository, of the agent, of the secrets → reached besides those of packages, refused
+  [["a.example"], ["b.example"], ["c.example"], [], [], ["a.example", "b.example"]],
+  [["a.example"], ["a.example"], [], ["a.example"], ["a.example"], []],
+  [["a.example:8443"], ["npm"], [], ["a.example"], ["a.example"], ["a.example:8443"]],
+  [["*"], ["*"], ["a.example"], [], [], ["*"]],
+])("of %j and %j, with %j of the agent and %j of secrets, commands with them reach %j", (...row) => {
+  const [hosts, asked, own, ofSecrets, reached, refused] = row;
+  const found = reachWithSecrets({ hosts, asked }, agent(own, true), ofSecrets);
+  expect(found.allowed.hosts.map(({ name }) => name)).toEqual([...ofPackages, ...reached]);
+  expect(found.refused).toEqual(refused);
+  expect(found.allowed.openNetwork).toBe(false);
+  expect(ofPackages).toContain("registry.npmjs.org");
 });
 
 test("an address of this host is one only if the operator names it", () => {
