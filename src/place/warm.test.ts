@@ -12,6 +12,7 @@ import { plainGit } from "../repos/plain-git.fixture.ts";
 import { makeRemote, makeRepos, type Remote } from "../repos/repos.fixture.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { createEnvironments } from "./environments.ts";
+import type { JobSecret } from "../secrets/secrets.ts";
 import { createSetup } from "./setup.ts";
 import { createWarm } from "./warm.ts";
 
@@ -48,7 +49,7 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
   const signal = new AbortController().signal;
 
   /** A job of the remote, whose worktree is made ready. */
-  const ready = async (remote: Remote, { id = randomUUID(), aborted }: Given = {}) => {
+  const ready = async (remote: Remote, { id = randomUUID(), aborted, secrets = [] }: Given = {}) => {
     const warnings: string[] = [];
     let text = "";
     const noted: JobPatch = {};
@@ -80,7 +81,7 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
       memoryBytes: null,
       processes: null,
     };
-    const job = { jobId: id, run, worktree, launch: { allowed }, isUntouched: true, secrets: [] };
+    const job = { jobId: id, run, worktree, launch: { allowed }, isUntouched: true, secrets };
     if (setup !== null) await setUp.run(setup, job);
     return { worktree, warnings, text: () => text, setup: noted.setup };
   };
@@ -94,7 +95,7 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
   };
 };
 
-type Given = { id?: string; aborted?: AbortSignal };
+type Given = { id?: string; aborted?: AbortSignal; secrets?: JobSecret[] };
 
 const cache = { key: ["lock"], paths: ["deps", "built/here"] };
 
@@ -116,6 +117,23 @@ const makeProject = async (more: object = {}, run: string[] = []) => {
 };
 
 describe("a warm environment", () => {
+  test("with a secret in it is not kept: the job fails, and the next one has nothing of it", async () => {
+    const { ready } = await makePlace();
+    const { remote, runs } = await makeProject({}, ["echo token=$TOKEN > deps/rc"]);
+    const known = {
+      name: "TOKEN",
+      placeholder: "-",
+      hosts: [],
+      header: null,
+      created_at: "2026-01-02T03:04:05Z",
+    };
+    const secrets = [{ ...known, value: "canary-0123456789" }];
+    await expect(ready(remote, { secrets })).rejects.toThrow("A secret's value is in worktree/deps/rc");
+    const next = await ready(remote);
+    expect(next.setup).toMatchObject({ cache: "cold" });
+    expect(await runs()).toBe(2);
+  });
+
   test("is kept of a good setup, and given to the next job, whose `run` is skipped", async () => {
     const { ready, environments } = await makePlace();
     const { remote, runs } = await makeProject();

@@ -78,8 +78,9 @@ export const createSecrets = ({ store, settings, redact, now, log }: Dependencie
 
     /** After a start: what earlier jobs were given is masked again. */
     maskAll: async (): Promise<void> => {
-      const all = await store.all().catch(() => []);
-      await opened(all, "").catch((err: unknown) => log.warn({ err }, "the secrets cannot be read"));
+      const warn = (err: unknown): void => log.warn({ err }, "a secret cannot be read, and is not masked");
+      const all = await store.all().catch((error: unknown) => (warn(error), []));
+      for (const record of all) await opened([record], "").catch(warn);
     },
   };
 };
