@@ -121,7 +121,10 @@ export type AgentProcess = {
 export type SaidMessage = { id: string; text: string; when: "next" | "now" | "later" };
 
 /** What the user says in one turn. */
-export type TurnPart = { type: "text"; text: string } | { type: "image"; mediaType: string; base64: string };
+export type TurnPart =
+  | { type: "text"; text: string }
+  | { type: "image"; mediaType: string; base64: string }
+  | { type: "document"; title: string; mediaType: string; base64: string };
 
 export type AgentTurn = {
   /**

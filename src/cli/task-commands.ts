@@ -46,7 +46,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .command("retry")
     .summary("submit the task of a job again")
     .description(
-      "Submit the task of a job that has ended again: with its repository and base, and its profile and options unless given here. Files and --file-path must be given again.",
+      "Submit the task of a job that has ended again: with its repository and base, and its profile and options unless given here. Attached files and --file-path must be given again.",
     )
     .argument(...jobId)
     .option("-p, --profile <name>", "another profile");
@@ -198,7 +198,11 @@ const submitOptions = (command: Command): Command =>
   command
     .option("-w, --wait", "follow the job until it has ended; exit 0 only if it succeeded")
     .option("-e, --editor", "write the task in your editor ($EDITOR)")
-    .option("--file <path>", "text file or image that the agent gets; can be repeated", gathered)
+    .option(
+      "--attach <file>",
+      "file for the agent: a picture or PDF is shown to it, another is in .svc/in; can be repeated",
+      gathered,
+    )
     .option("--model <name>", "model in place of the profile's: opus, sonnet, haiku or a full name")
     .option("--timeout <time>", "end the agent after this time: 90s, 30m, 2h", seconds)
     .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
@@ -242,7 +246,7 @@ Examples:
   svc run "Fix the failing date test" --wait        # in a checkout
   svc run "Fix the failing date test" --repo acme/app --wait
   svc run "Review the error handling" -p review --model opus --timeout 30m
-  svc run "Make it look like this" --file sketch.png --branch new-look
+  svc run "Make it look like this" --attach sketch.png --branch new-look
   svc run - -r git@github.com:acme/app.git < task.md
   svc run -r . -- "-O3 breaks the build: find out why"
 `;

@@ -21,6 +21,8 @@ type CallOptions = {
   signal?: AbortSignal;
   /** Repeating a call with the same key and input gives the same answer, whatever happened to the first one. */
   idempotencyKey?: string;
+  /** Files that go with it, of an operation with `attach`. */
+  attach?: readonly File[];
 };
 
 type Input<Name extends keyof Operations> = z.input<Operations[Name]["input"]>;
@@ -59,8 +61,11 @@ export const createClient = (options: ClientOptions): Client => {
 
   const call =
     (operation: Operation) =>
-    async (input: Record<string, unknown> = {}, { signal, idempotencyKey }: CallOptions = {}) => {
-      const ask = requestOf(operation, input);
+    async (
+      input: Record<string, unknown> = {},
+      { signal, idempotencyKey, attach = [] }: CallOptions = {},
+    ) => {
+      const ask = attach.length === 0 ? requestOf(operation, input) : multipartOf(operation, input, attach);
       const headers = {
         ...ask.headers,
         ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
@@ -113,6 +118,18 @@ const requestOf = (operation: Operation, input: Record<string, unknown>): HttpRe
     rest.map(([name, value]): [string, string] => [name, textOf(value)]),
   ).toString();
   return { method: method.toUpperCase(), target: query === "" ? target : `${target}?${query}` };
+};
+
+const multipartOf = (
+  operation: Operation,
+  input: Record<string, unknown>,
+  attach: readonly File[],
+): HttpRequest => {
+  const { headers: _, ...ask } = requestOf(operation, input);
+  const body = new FormData();
+  body.append("job", JSON.stringify(input));
+  for (const file of attach) body.append("attach", file, file.name);
+  return { ...ask, body };
 };
 
 /** These would change the path instead of being part of it; no id looks like them. */

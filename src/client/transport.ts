@@ -21,7 +21,7 @@ export type HttpRequest = {
   /** Path and query, encoded. */
   target: string;
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | FormData;
   signal?: AbortSignal | undefined;
   /** Statuses of an answer besides 2xx. */
   answers?: readonly number[];

@@ -11,6 +11,7 @@ export const statusOf = {
   ambiguous_id: 400,
   unknown_profile: 400,
   invalid_profile: 400,
+  attachment_type: 400,
   unsupported_content_type: 400,
   sandbox_required: 400,
   clone_failed: 400,

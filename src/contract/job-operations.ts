@@ -9,7 +9,7 @@ export const jobOperations = {
     summary: "Submit a task; returns the queued job at once. Call wait_for_job or get_job for its outcome.",
     input: RunTaskInput,
     output: JobAnswer,
-    http: { method: "post", path: "/jobs" },
+    http: { method: "post", path: "/jobs", attach: true },
     // A wait would exceed the time limits of MCP clients; wait_for_job stays within them.
     mcpOmit: ["wait"],
     annotations: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
@@ -19,6 +19,7 @@ export const jobOperations = {
       "invalid_ref",
       "unknown_profile",
       "invalid_profile",
+      "attachment_type",
       "worktree_not_found",
       "worktree_not_ready",
       "idempotency_conflict",

@@ -56,6 +56,8 @@ export type Operation<
     method: "get" | "post" | "put" | "delete";
     path: string;
     query?: true;
+    /** The body may also be multipart/form-data: a part `job` with the JSON, a part `attach` for each of `options.files`. */
+    attach?: true;
     deprecated?: boolean;
     /** Status of an answer that is no error; absent: always 200. */
     status?: (output: Record<string, unknown>) => 200 | 202 | 500;

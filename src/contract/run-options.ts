@@ -7,19 +7,25 @@ const TaskFile = z
       .regex(/^(?!\.{1,2}$)[^/\\\p{Cc}]+$/u, "must be a plain file name, without a directory")
       .refine((name) => new TextEncoder().encode(name).length <= 255, "must have at most 255 bytes")
       .meta({ example: "log.txt" }),
-    content: z.string().meta({ example: "12:00 the test failed" }),
+    content: z.string().min(1, "must not be empty").meta({ example: "12:00 the test failed" }),
     encoding: z.enum(["utf-8", "base64"]).default("utf-8").meta({ description: "How content is to be read" }),
   })
-  .refine(
-    ({ content, encoding }) =>
-      encoding !== "base64" || (content.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(content)),
-    { path: ["content"], error: "must be base64, as encoding says" },
-  )
+  .refine(({ content, encoding }) => encoding !== "base64" || isBase64(content), {
+    path: ["content"],
+    error: "must be base64, as encoding says",
+  })
   .meta({ id: "TaskFile" });
 export type TaskFile = z.output<typeof TaskFile>;
 
-/** Most bytes that the files of a task may have together: in base64 they fit into a request of 1 MiB. */
-export const maxFileBytes = 700 * 1024;
+/** Searches for a forbidden character: matching the whole would exhaust the stack on megabytes. */
+export function isBase64(text: string): boolean {
+  const foreign = text.search(/[^A-Za-z0-9+/]/);
+  const isClean = foreign === -1 || /^={1,2}$/.test(text.slice(foreign, foreign + 3));
+  return text.length % 4 === 0 && isClean;
+}
+
+/** Most files of a task, and bytes that they may have together. */
+export const fileLimits = { files: 20, bytes: 25 * 1024 * 1024 };
 
 const bytesOf = ({ content, encoding }: TaskFile): number =>
   encoding === "base64"
@@ -28,14 +34,14 @@ const bytesOf = ({ content, encoding }: TaskFile): number =>
 
 export const TaskFiles = z
   .array(TaskFile)
-  .max(10)
+  .max(fileLimits.files, "must be at most 20 files")
   .refine(
     (files) => new Set(files.map(({ name }) => name)).size === files.length,
     "must have a different name each",
   )
   .refine(
-    (files) => files.reduce((sum, file) => sum + bytesOf(file), 0) <= maxFileBytes,
-    "must have at most 700 KiB together",
+    (files) => files.reduce((sum, file) => sum + bytesOf(file), 0) <= fileLimits.bytes,
+    "must have at most 25 MiB together",
   );
 
 const optional = <Schema extends z.ZodType>(schema: Schema, description: string, example: z.output<Schema>) =>
@@ -86,7 +92,8 @@ export const RunOptions = z
   .strictObject({
     ...values,
     files: TaskFiles.default([]).meta({
-      description: "Files for the agent, at most 10, 700 KiB together; they do not get into the repository",
+      description:
+        "Files for the agent, at most 20, 25 MiB together; they do not get into the repository. Pictures (PNG, JPEG, GIF, WebP; 5 MB each) and PDFs are shown to it, the others are in .svc/in of its worktree",
     }),
   })
   .meta({ id: "RunOptions" });

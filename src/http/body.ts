@@ -1,4 +1,7 @@
+import { isUtf8 } from "node:buffer";
+import { parseBody } from "hono/utils/body";
 import { ServiceError } from "../contract/errors.ts";
+import { fileLimits } from "../contract/run-options.ts";
 
 export type BodyLimits = { bytes: number; values: number };
 
@@ -20,11 +23,72 @@ export const readJsonObjectBytes = async (
 ): Promise<{ object: Record<string, unknown>; bytes: Uint8Array }> => {
   checkContentType(request.headers);
   const bytes = await readBytes(request, limits.bytes);
-  const value = parseJson(bytes, limits.values);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw invalid(`The body must be a JSON object, not ${kindOf(value)}`);
-  }
-  return { object: { ...value }, bytes };
+  return { object: objectOf(parseJson(bytes, limits.values), "The body"), bytes };
+};
+
+const objectOf = (value: unknown, what: string): Record<string, unknown> => {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid(`${what} must be a JSON object, not ${kindOf(value)}`);
+  return { ...value };
+};
+
+/** Bytes and parts of a multipart body: the files, and the JSON. */
+const multipartLimits = { bytes: 26 * 1024 * 1024, parts: fileLimits.files + 1 };
+
+export const isMultipart = ({ headers }: Request): boolean =>
+  /^multipart\/form-data\b/i.test(headers.get("content-type") ?? "");
+
+/** The JSON of the part `job`, with the parts `attach` as its `options.files`. @throws ServiceError */
+export const readAttached = async (request: Request): Promise<Record<string, unknown>> => {
+  const { job, attach = [], ...others } = await readParts(request);
+  const unknown = Object.keys(others);
+  if (unknown.length > 0)
+    throw invalid(`The part ${shown(unknown[0] ?? "")} is not known: there are job and attach`);
+  if (job === undefined || Array.isArray(job))
+    throw invalid("The body must have one part named job, with the JSON object of the submission");
+  const bytes = typeof job === "string" ? Buffer.from(job) : new Uint8Array(await job.arrayBuffer());
+  if (bytes.byteLength > bodyLimits.bytes) throw tooLarge(bodyLimits.bytes);
+  const object = objectOf(parseJson(bytes, bodyLimits.values), "The part job");
+  const options = objectOf(object["options"] ?? {}, "options");
+  if (options["files"] !== undefined)
+    throw invalid("options.files: goes with parts named attach, or in JSON");
+  const files = await Promise.all([attach].flat().map(fileOf));
+  return { ...object, options: { ...options, ...(files.length > 0 && { files }) } };
+};
+
+const readParts = async (request: Request) => {
+  const bytes = await readBytes(request, multipartLimits.bytes);
+  const type = request.headers.get("content-type") ?? "";
+  const [, quoted, plain] = /boundary=(?:"([^"]+)"|([^;\s]+))/i.exec(type) ?? [];
+  const boundary = quoted ?? plain ?? "";
+  if (boundary === "") throw invalid("Content-Type: multipart/form-data needs a boundary");
+  // The last delimiter ends the last part.
+  if (occurrences(Buffer.from(bytes), `--${boundary}`) > multipartLimits.parts + 1)
+    throw invalid(
+      `The body has more than ${multipartLimits.parts} parts: a job and ${fileLimits.files} files`,
+    );
+  const copy = new Request(request.url, {
+    method: "POST",
+    headers: { "content-type": type },
+    body: new Uint8Array(bytes),
+  });
+  return parseBody(copy, { all: true }).catch((cause: unknown) => {
+    throw invalid("The body is not valid multipart/form-data: each part needs a name, and the end", cause);
+  });
+};
+
+const occurrences = (bytes: Buffer, text: string): number => {
+  let count = 0;
+  for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + text.length)) count += 1;
+  return count;
+};
+
+const fileOf = async (part: string | File) => {
+  if (typeof part === "string" || part.name === "")
+    throw invalid("attach: each part needs a filename in its Content-Disposition");
+  const bytes = Buffer.from(await part.arrayBuffer());
+  const encoding = isUtf8(bytes) ? "utf-8" : "base64";
+  return { name: part.name, content: bytes.toString(encoding), encoding };
 };
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });

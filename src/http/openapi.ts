@@ -123,6 +123,7 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
             schema: picked(input, rest).strict(),
             example: exampleOf(picked(input, rest)),
           },
+          ...(http.attach && { "multipart/form-data": attached }),
         },
       },
     }),
@@ -155,6 +156,18 @@ export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => 
   const instead = (own ?? {}) as Record<string, unknown>;
   const fields = Object.entries(def.shape).map(([name, field]) => [name, exampleOf(field, instead[name])]);
   return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
+};
+
+/** The other body of an operation with `attach`. */
+const attached = {
+  schema: z.object({
+    job: z
+      .string()
+      .meta({ description: "The JSON object, without options.files", example: '{"task": "Fix it"}' }),
+    attach: z
+      .array(z.string().meta({ format: "binary" }))
+      .meta({ description: "options.files, one part each" }),
+  }),
 };
 
 /** For an operation that also answers with other statuses. */

@@ -165,7 +165,7 @@ describe("bodies", () => {
     null,
     "text/plain",
     "application/x-www-form-urlencoded",
-    "multipart/form-data; boundary=x",
+    "multipart/mixed; boundary=x",
     "application/jsonp",
     "json",
     "",

@@ -8,7 +8,7 @@ import {
   type RequestContext,
 } from "../contract/operation.ts";
 import { operations, type Operations } from "../contract/operations.ts";
-import { readJsonObject } from "./body.ts";
+import { isMultipart, readAttached, readJsonObject } from "./body.ts";
 import { checkedInput } from "./faults.ts";
 import { readQuery } from "./query.ts";
 import { agentModeOff, json, pathParameters, type Call, type Route } from "./route.ts";
@@ -73,7 +73,8 @@ export const inputReader = <Input extends z.ZodObject>(operation: Operation<Inpu
     let given: Record<string, unknown>;
     if (fromBody) {
       if (query.size > 0) throw misplacedNames([...query.keys()]);
-      given = await readJsonObject(request);
+      const isAttached = http.attach === true && isMultipart(request);
+      given = await (isAttached ? readAttached : readJsonObject)(request);
     } else {
       given = Object.fromEntries(
         [...query].map(([name, text]) => [name, converted(name, text, kinds.get(name))]),

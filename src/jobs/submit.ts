@@ -4,6 +4,7 @@ import type { TaskFile } from "../contract/run-options.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
+import { checkAttached } from "./attached.ts";
 import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
 import { createHash } from "node:crypto";
@@ -39,6 +40,7 @@ export const createSubmit = (deps: Dependencies) => {
 
   const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
     await deps.admit();
+    checkAttached(input.options.files);
     const { principal } = context;
     const idempotency = idempotencyOf(context.idempotencyKey, principal, input);
     const previous = await findPrevious(input);

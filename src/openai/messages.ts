@@ -1,4 +1,5 @@
 import type { ChatMessage } from "../chat/chat.ts";
+import { isBase64 } from "../contract/run-options.ts";
 import { RequestFault } from "./public-failure.ts";
 
 export type Conversation = { system: string[]; messages: ChatMessage[] };
@@ -58,7 +59,7 @@ const checkLast = (given: readonly unknown[], messages: readonly ChatMessage[]):
       `messages[${index}].role`,
       "the last message must be the user's: the agent answers the user, and runs its tools itself",
     );
-  if (!last.content.some((part) => part.type === "image" || part.text.trim() !== ""))
+  if (!last.content.some((part) => part.type !== "text" || part.text.trim() !== ""))
     throw new RequestFault(`messages[${index}].content`, "is empty; say something");
 };
 
@@ -169,10 +170,3 @@ const imageTypes = [
   { start: "R0lGOD", mediaType: "image/gif" },
   { start: "UklGR", mediaType: "image/webp" },
 ];
-
-/** Searches for a forbidden character: matching the whole would exhaust the stack on megabytes. */
-const isBase64 = (text: string): boolean => {
-  const foreign = text.search(/[^A-Za-z0-9+/]/);
-  const isClean = foreign === -1 || /^={1,2}$/.test(text.slice(foreign, foreign + 3));
-  return text.length % 4 === 0 && isClean;
-};

@@ -1,7 +1,6 @@
 import { mkdir, readdir, rm, symlink, writeFile, lstat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
-import type { TaskFile } from "../contract/run-options.ts";
 import { toArguments } from "./claude-block.ts";
 import { type JsonObject, isMissing } from "./contained.ts";
 import type { CopiedFile } from "./copied-files.ts";
@@ -19,9 +18,6 @@ export type Directories = {
   /** The directory around `projects`. */
   transcripts: TranscriptHome;
 };
-
-/** Where the files of a task are: beside the configuration, outside the worktree. */
-export const taskFilesDirectory = (configDir: string): string => join(configDir, "task-files");
 
 type Roots = { home: string; sharedFsRoot: string | null };
 
@@ -47,8 +43,6 @@ type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds" | "all
   id: string;
   plan: Plan;
   files: readonly CopiedFile[];
-  /** Files of the task; absent: none. */
-  taskFiles?: readonly TaskFile[];
   /** Null: the CLI gets no worktree. */
   worktree: { id: string; path: string } | null;
 };
@@ -60,7 +54,7 @@ type Request = Pick<AgentLaunch, "profile" | "repoKey" | "timeoutSeconds" | "all
  */
 export const materialise = async (
   directories: Directories,
-  { id, plan, files, taskFiles = [], worktree, ...others }: Request,
+  { id, plan, files, worktree, ...others }: Request,
 ): Promise<AgentLaunch> => {
   const configDir = configDirectory(directories, id);
   const settingsFile = join(configDir, "service-settings.json");
@@ -73,13 +67,7 @@ export const materialise = async (
   await mkdir(directories.jobs, { recursive: true, mode: 0o700 });
   await mkdir(configDir, { mode: 0o700 });
   await symlink(directories.projects, join(configDir, "projects"));
-  const given = taskFilesDirectory(configDir);
-  const attached = taskFiles.map(({ name, content, encoding }) => ({
-    to: join(taskFilesDirectory(""), name),
-    bytes: Buffer.from(content, encoding),
-    executable: false,
-  }));
-  const queue = [...files, ...attached].values();
+  const queue = files.values();
   await allOf([
     ...Array.from({ length: maxWrites }, () => writeCopies(queue, configDir)),
     writeJson(join(configDir, "settings.json"), plan.settings),
@@ -89,8 +77,7 @@ export const materialise = async (
   return {
     ...others,
     configDir,
-    // Otherwise a profile that may only read could not read them.
-    args: [...toArguments(plan.block), ...(attached.length === 0 ? [] : [`--add-dir=${given}`])],
+    args: toArguments(plan.block),
     model: plan.block.model,
     maxBudgetUsd: plan.block.max_budget_usd ?? null,
     settingsFile,

@@ -1,5 +1,5 @@
 import type { Profile } from "../contract/profile.ts";
-import type { JobOptions, TaskFile } from "../contract/run-options.ts";
+import type { JobOptions } from "../contract/run-options.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { CheckDefinition } from "./checks.ts";
 import type { Deliver, OnLimit } from "./definition.ts";
@@ -91,8 +91,6 @@ export type MaterialiseRequest = {
   options?: JobOptions;
   /** Hosts that the submission names; absent: none. */
   allowHosts?: readonly string[];
-  /** Files that the agent gets, in `taskFilesDirectory`; absent: none. */
-  taskFiles?: readonly TaskFile[];
 };
 
 /** Why a job's configuration keeps it from starting; `reason` becomes the job's failure reason. */

@@ -79,7 +79,6 @@ export const createProfiles = ({
           filePath,
           options = noOptions,
           allowHosts = [],
-          taskFiles = [],
         }) => {
           const requested = await requestedMcpServers(filePath, sharedFsRoot);
           const files = await copiedFiles(chain).catch((error: unknown) => {
@@ -90,7 +89,6 @@ export const createProfiles = ({
             id: jobId,
             plan: { ...plan, block, mcpServers: { ...plan.mcpServers, ...requested } },
             files,
-            taskFiles,
             worktree: profile.worktree ? { id: worktreeId, path: worktreePath } : null,
             profile: name,
             repoKey,

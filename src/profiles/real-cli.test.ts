@@ -10,6 +10,7 @@ import { message, text, toolUse } from "../../test/fake-model/answer.ts";
 import { startFakeModel } from "../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import { giveFiles } from "../store/kept-files.ts";
 import { custom, jobId, launchOf, request, setup } from "./profiles.fixture.ts";
 
 const cli = join(import.meta.dirname, "../../node_modules/.bin/claude");
@@ -114,21 +115,21 @@ it("the real CLI takes a materialised profile as it is meant", async () => {
 
 it("with the bundled reviewer the real CLI can read the files of the task, nothing outside the worktree, and write nothing", async () => {
   const { worktree } = await startRepository();
-  const { profiles, home, shared } = await setup({ "home/token": "of-somebody" });
+  const { profiles, home } = await setup({ "home/token": "of-somebody" });
   const model = await startModel(
     ["Write", { file_path: join(worktree, "made.txt"), content: "made" }],
     ["Bash", { command: "echo made > made.txt", description: "make" }],
     ["Read", { file_path: join(home, "token") }],
-    ["Read", { file_path: join(shared, "jobs", jobId, "task-files", "log.txt") }],
+    ["Read", { file_path: join(worktree, ".svc", "in", "log.txt") }],
   );
-  const taskFiles = [{ name: "log.txt", content: "of-the-task", encoding: "utf-8" as const }];
-  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree, taskFiles });
+  await giveFiles([{ name: "log.txt", bytes: Buffer.from("of-the-task") }], { worktree, name: ".svc/in" });
+  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree });
   const init = await run(launch, worktree, model.url);
   expect(init).toMatchObject({ tools: ["Glob", "Grep", "Read"], permissionMode: "dontAsk", cwd: worktree });
   expect(model.bodies()).toHaveLength(2);
   expect(model.bodies()[1]).toContain("of-the-task");
   expect(model.bodies()[1]).not.toContain("of-somebody");
-  expect(await readdir(worktree)).toEqual([".git"]);
+  expect(await readdir(worktree)).toEqual([".git", ".svc"]);
 });
 
 it("with an empty list of tools the real CLI offers none", async () => {

@@ -11,6 +11,7 @@ import type { JobSecrets, Secrets } from "../secrets/secrets.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { TaskFiles } from "../store/task-files.ts";
 import { leftOf } from "./asking.ts";
+import { attach, type Attached } from "./attached.ts";
 import { checksOf } from "./checks.ts";
 import type { Progress } from "./ends.ts";
 import { type Place, prepare } from "./place.ts";
@@ -35,6 +36,7 @@ export type Given = {
   definitions: CheckDefinition[];
   progress: Progress;
   secrets: JobSecrets;
+  files: Attached;
   /** Its ports, and what its setup says for its agent and checks. */
   within: Pick<AgentLaunch, "env" | "before" | "mounts">;
 };
@@ -76,9 +78,12 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const env = { ...ports, ...setup?.env };
     const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
     const secrets = await deps.secrets.forJob(place.own.repoUrl, record.id);
-    const given: Given = { run, profile, place, definitions, progress, within, secrets };
+    const files: Attached = { parts: [], said: null };
+    const given: Given = { run, profile, place, definitions, progress, within, secrets, files };
     if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
+    // A setup may remove what is not of the commit.
+    Object.assign(files, await attach(await filesOf(record), place.worktree.path));
     return { setup, given };
   };
 
@@ -104,7 +109,6 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       filePath: record.request.file_path,
       options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, new Date()) : {}) },
       allowHosts: record.allow_hosts,
-      taskFiles: await filesOf(record),
     });
     return { ...launch, ...within };
   };

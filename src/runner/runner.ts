@@ -147,12 +147,13 @@ export const createRunner = (deps: Dependencies) => {
     tried: Try,
     given: Given,
   ): ReturnType<typeof runJobAgent> => {
-    const { run, profile, place } = given;
+    const { run, profile, place, files } = given;
     const { own, worktree } = place;
     const launch = launchWith(given.secrets.agent, await launchOf(record, given), deps.agentSecrets);
     const turn = {
       record,
       said,
+      files,
       begins,
       run,
       worktree: own,

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type {
   Agent,
   AgentLaunch,
@@ -15,10 +14,10 @@ import type { Log } from "../lib/log.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 import { traceparentOf } from "../lib/trace-context.ts";
 import { cutFront } from "../lib/tail-buffer.ts";
-import { taskFilesDirectory } from "../profiles/materialise.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
+import type { Attached } from "./attached.ts";
 import { answerAsk, answerText, noteTaken, type Asking } from "./asking.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { noteHeard, tellMessages } from "./messages.ts";
@@ -43,6 +42,8 @@ type JobTurn = {
   plan: boolean;
   /** What it is told in this turn; null: its task, or the answer to its question. */
   said: string | null;
+  /** Files of its task. */
+  files: Attached;
   /** What the turn begins with in place of all that; null: it does not. */
   begins: StoredMessage | null;
   /** Longest time that a question waits for its answer, seconds. */
@@ -118,9 +119,11 @@ const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
   const { asked } = job.record;
   if (job.begins !== null) return [];
   if (job.said !== null)
-    return [{ type: "text", text: isResumed ? job.said : `${promptOf(job, isResumed)}\n\n${job.said}` }];
+    return isResumed
+      ? [{ type: "text", text: job.said }]
+      : [...job.files.parts, { type: "text", text: `${promptOf(job, isResumed)}\n\n${job.said}` }];
   if (asked === null || asked.answer === null || !isResumed)
-    return [{ type: "text", text: promptOf(job, isResumed) }];
+    return [...job.files.parts, { type: "text", text: promptOf(job, isResumed) }];
   return asked.deferred ? [] : [{ type: "text", text: answerText(asked.answer) }];
 };
 
@@ -260,16 +263,13 @@ export class UnknownSession extends Error {
 const alone =
   "Nobody can answer questions while you work: decide yourself, and say in your summary what you decided.";
 
-const promptOf = ({ record, launch, worktree, questions }: JobTurn, resumed: boolean): string => {
-  const directory = taskFilesDirectory(launch.configDir);
-  const paths = record.options.files.map((name) => `- ${join(directory, name)}`);
-  return [
+const promptOf = ({ record, worktree, questions, files }: JobTurn, resumed: boolean): string =>
+  [
     ...(worktree.behind === undefined ? [] : [worktree.behind]),
     ...(resumed && record.request.session_id === ""
       ? ["Your work on this task was interrupted. Look at what is done already and bring it to its end."]
       : []),
     record.task,
     ...(questions === "never" ? [alone] : []),
-    ...(paths.length === 0 ? [] : [`Files that belong to this task:\n${paths.join("\n")}`]),
+    ...(files.said === null ? [] : [files.said]),
   ].join("\n\n");
-};

@@ -4,7 +4,7 @@ import { readdir, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { createKeptFiles, NotExchanged } from "./kept-files.ts";
+import { createKeptFiles, giveFiles, NotExchanged } from "./kept-files.ts";
 
 const jobId = randomUUID();
 const name = ".svc/out";
@@ -89,4 +89,26 @@ test("a link in what is kept is not opened", async () => {
   await keep();
   await symlink("/etc/passwd", join(root, jobId, "b"));
   expect(await kept.open(jobId, "b")).toBeNull();
+});
+
+test.each([
+  ["a link in place of .svc", 'ln -s "$PWD/../elsewhere" .svc', /\.svc is a link/],
+  ["a link in place of .svc/in", 'mkdir .svc; ln -s "$PWD/../elsewhere" .svc/in', /\.svc\/in is a link/],
+  ["a directory in place of a file", "mkdir -p .svc/in/a.txt/b", /\.svc\/in\/a\.txt cannot be replaced/],
+])("files are given into no other place: %s", async (_, command, message) => {
+  const top = await temporaryDirectory();
+  const worktree = join(top, "worktree");
+  execFileSync("/bin/bash", ["-ec", `mkdir elsewhere worktree; cd worktree; ${command}`], { cwd: top });
+  const giving = giveFiles([{ name: "a.txt", bytes: Buffer.from("x") }], { worktree, name: ".svc/in" });
+  await expect(giving).rejects.toThrow(message);
+  await expect(giving).rejects.toBeInstanceOf(NotExchanged);
+  expect(await readdir(join(top, "elsewhere"))).toEqual([]);
+});
+
+test("a given file takes the place of a link of its name, and what the link leads to stays", async () => {
+  const { worktree } = await left("mkdir -p .svc/in; echo old > other; ln -s ../../other .svc/in/a.txt");
+  await giveFiles([{ name: "a.txt", bytes: Buffer.from("new") }], { worktree, name: ".svc/in" });
+  expect(await readFile(join(worktree, "other"), "utf8")).toBe("old\n");
+  expect(await readFile(join(worktree, ".svc/in/a.txt"), "utf8")).toBe("new");
+  expect(await readdir(join(worktree, ".svc/in"))).toEqual(["a.txt"]);
 });

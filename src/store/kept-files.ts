@@ -1,5 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { constants, createReadStream, createWriteStream } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, opendir, rm } from "node:fs/promises";
+import { type FileHandle, lstat, mkdir, open, opendir, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { JobFile } from "../contract/job.ts";
@@ -73,19 +74,22 @@ const openDirectory = (path: string): Promise<FileHandle> => open(path, flags | 
 
 type Opened = AsyncDisposable & { handle: FileHandle };
 
-const openBelow = async (top: string, name: string): Promise<Opened | null> => {
+/** Null: it is not there. `make`: it and those above it are made. */
+const openBelow = async (top: string, name: string, make = false): Promise<Opened | null> => {
   let handle: FileHandle | null = null;
   let path = top;
   for (const part of ["", ...name.split("/")]) {
     const above: FileHandle | null = handle;
     path = join(path, part);
+    const here = above === null ? top : inDirectory(above, part);
     try {
-      handle = await openDirectory(above === null ? top : inDirectory(above, part));
+      if (make && above !== null) await mkdir(here, { mode: 0o700 }).catch(unlessThere);
+      handle = await openDirectory(here);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "ENOENT") return null;
       throw new NotExchanged(
-        `${path} is a link, or no directory that can be read: its files are not kept.\nWhat to do: Have the repository and the agent leave it to files.`,
+        `${path} is a link, or no directory that can be read: no files can be exchanged there.\nWhat to do: Have the repository and the agent leave it to files.`,
         { cause: error },
       );
     } finally {
@@ -93,6 +97,36 @@ const openBelow = async (top: string, name: string): Promise<Opened | null> => {
     }
   }
   return handle && { handle, [Symbol.asyncDispose]: () => handle.close() };
+};
+
+const unlessThere = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== "EEXIST") throw error;
+};
+
+/**
+ * Writes files into the directory `name` of a worktree, in place of what has their names, and makes it if it is missing.
+ * Follows no link.
+ * @throws NotExchanged
+ */
+export const giveFiles = async (
+  files: readonly { name: string; bytes: Uint8Array }[],
+  { worktree, name }: { worktree: string; name: string },
+): Promise<void> => {
+  await using into = await openBelow(worktree, name, true);
+  if (into === null) throw new NotExchanged(`${join(worktree, name)} was removed while files were put there`);
+  for (const file of files) {
+    const half = inDirectory(into.handle, `.${randomUUID()}`);
+    await writeFile(half, file.bytes, { flag: "wx", mode: 0o600 });
+    await rename(half, inDirectory(into.handle, file.name)).catch(async (cause: unknown) => {
+      await rm(half, { force: true });
+      throw new NotExchanged(
+        `${join(worktree, name, file.name)} cannot be replaced by the file of the task`,
+        {
+          cause,
+        },
+      );
+    });
+  }
 };
 
 /** A directory below one that is open; null: it is none any more. */

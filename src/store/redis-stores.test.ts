@@ -14,7 +14,7 @@ import { kvPairs, openKv } from "../../test/kv.ts";
 import { openRedisJobStore } from "../../test/open-stores.ts";
 import { redisKinds } from "../../test/redis-kinds.ts";
 import { everythingVisible } from "../contract/visibility.ts";
-import { maxFileBytes, type TaskFile } from "../contract/run-options.ts";
+import { fileLimits, type TaskFile } from "../contract/run-options.ts";
 import { failureOf } from "../kv/failure.ts";
 import type { Kv } from "../kv/kv.ts";
 import { createRedisNotifier } from "../kv/redis-notifier.ts";
@@ -132,7 +132,7 @@ for (const [kind, url] of redisKinds()) {
     test("the files of a job are kept, as many as there may be, until they are removed", async () => {
       const [kv] = await instances(url);
       const store = createTaskFiles(openRedisRecords(taskFilesKind, { kv, now, log }));
-      const [id, content] = [randomUUID(), Buffer.alloc(maxFileBytes, 7).toString("base64")];
+      const [id, content] = [randomUUID(), Buffer.alloc(fileLimits.bytes, 7).toString("base64")];
       const files: TaskFile[] = [{ name: "a.bin", content, encoding: "base64" }];
       expect(await store.get(id)).toBeNull();
       // A repeated submission stores them again.

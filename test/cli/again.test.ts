@@ -59,11 +59,11 @@ test("retry refuses what still runs, and what had files that are not named again
     env: { ...env, GIT_EDITOR: "sed -i s/hang/noop/" },
   });
   expect((await ask().get(idOf(edited.stdout))).task).toBe("scenario: noop");
-  const files = [{ name: "a.txt", content: "" }];
+  const files = [{ name: "a.txt", content: "x" }];
   const job = await ask().run({ task: "scenario: noop", options: { files } });
   expect(await svc(["retry", job.id], { env })).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/files \(a\.txt\).*--file/),
+    stderr: expect.stringMatching(/files \(a\.txt\).*--attach/),
   });
 });
 

@@ -26,7 +26,7 @@ const run = async (cwd: string, args: string[] = [], over: Record<string, string
   const env = { SERVICE_PORT: String(stub.port), ...over };
   const { code, stderr } = await svc(["run", "x", ...args], { env, cwd });
   const [request] = stub.requests.slice(asked);
-  const sent = request && (JSON.parse(request.body) as Record<string, string>);
+  const sent = request && (JSON.parse(jsonIn(request.body)) as Record<string, string>);
   return { code, said: stderr.trimEnd(), repo: sent?.["repo_url"], base: sent?.["base_ref"] };
 };
 
@@ -109,9 +109,10 @@ test("options and files go with the job", async () => {
   await writeFile(join(directory, "log.txt"), "— failed");
   await writeFile(join(directory, "shot.png"), Buffer.from([0x89, 0xff]));
   const args =
-    "--no-repo --model opus --timeout 30m --budget 2.5 --max-turns 9 --branch b --title t --file log.txt --file shot.png";
+    "--no-repo --model opus --timeout 30m --budget 2.5 --max-turns 9 --branch b --title t --attach log.txt --attach shot.png";
   await run(directory, args.split(" "));
-  expect(JSON.parse(stub.requests.at(-1)?.body ?? "")).toMatchObject({
+  const { body = "" } = stub.requests.at(-1) ?? {};
+  expect(JSON.parse(jsonIn(body))).toMatchObject({
     options: {
       model: "opus",
       timeout_seconds: 1800,
@@ -119,21 +120,19 @@ test("options and files go with the job", async () => {
       max_turns: 9,
       branch: "b",
       title: "t",
-      files: [
-        { name: "log.txt", content: "— failed", encoding: "utf-8" },
-        { name: "shot.png", content: "if8=", encoding: "base64" },
-      ],
     },
   });
-  expect(await run(directory, ["--file", "none"])).toMatchObject({
+  for (const part of ['name="attach"; filename="log.txt"', "— failed", 'name="attach"; filename="shot.png"'])
+    expect(body).toContain(part);
+  expect(await run(directory, ["--attach", "none"])).toMatchObject({
     code: 2,
     repo: undefined,
-    said: expect.stringContaining("--file none: it cannot be read: ENOENT"),
+    said: expect.stringContaining("--attach none: it cannot be read: ENOENT"),
   });
-  expect(await run(directory, ["--file", "."])).toMatchObject({
+  expect(await run(directory, ["--attach", "."])).toMatchObject({
     code: 2,
     repo: undefined,
-    said: expect.stringContaining("--file .: it cannot be read: EISDIR"),
+    said: expect.stringContaining("--attach .: it cannot be read: EISDIR"),
   });
 });
 
@@ -144,3 +143,6 @@ test("-e takes the task from the editor, which begins with the one given", async
   const failing = await svc(["run", "-e", "--no-repo"], { env: { ...env, GIT_EDITOR: "false" } });
   expect(failing).toMatchObject({ code: 1, stderr: expect.stringContaining("nothing was submitted") });
 });
+
+/** The line that is an object: all of a JSON body, one part of a multipart one. */
+const jsonIn = (body: string): string => /^\{.*\}\r?$/m.exec(body)?.[0] ?? "";

@@ -101,7 +101,15 @@ describe("svc worktrees cleanup", () => {
 });
 
 test("svc disk shows the body, and with --json as it is", async () => {
-  const body = { success: true, min_free_bytes: 0, volumes: [], repositories: [], added_later: 1 };
+  const body = {
+    success: true,
+    min_free_bytes: 0,
+    max_environment_bytes: 0,
+    environments: [],
+    volumes: [],
+    repositories: [],
+    added_later: 1,
+  };
   const { env } = await answering("GET /disk", 200, body);
   expect((await svc(["disk"], { env })).stdout).toMatch(/^No repositories on disk\n/);
   expect(JSON.parse((await svc(["disk", "--json"], { env })).stdout)).toEqual(body);

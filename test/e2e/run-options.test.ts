@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { maxFileBytes } from "../../src/contract/run-options.ts";
 import { asks } from "../asks.ts";
 import { makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
@@ -15,7 +14,7 @@ beforeAll(async () => {
 const run = (over: Parameters<ReturnType<typeof asks>["run"]>[0]) => asks(service).run(over);
 
 test("the agent gets the model, the turns and the files of its own job, and the job shows them", async () => {
-  const image = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0xff, 0x00]);
+  const image = Buffer.from([0x80, 0x50, 0x4e, 0x47, 0xff, 0x00]);
   const remote = await makeRemote();
   const options = {
     model: "opus",
@@ -24,7 +23,7 @@ test("the agent gets the model, the turns and the files of its own job, and the 
     timeout_seconds: 90,
     files: [
       { name: "log.txt", content: "12:00 — failed" },
-      { name: "shot.png", content: image.toString("base64"), encoding: "base64" as const },
+      { name: "shot.bin", content: image.toString("base64"), encoding: "base64" as const },
     ],
   };
   const job = await run({ task: "scenario: echo", repo_url: remote.path, options });
@@ -34,17 +33,18 @@ test("the agent gets the model, the turns and the files of its own job, and the 
     branch: null,
     title: null,
     plan: null,
+    setup_only: null,
     submodules: null,
     lfs: null,
-    files: ["log.txt", "shot.png"],
+    files: ["log.txt", "shot.bin"],
   });
-  const directory = join(String(job.job_config_dir), "task-files");
+  const directory = join(String(job.worktree_path), ".svc", "in");
   const said = JSON.parse(String(job.output)) as Record<string, unknown>;
   expect(said).toMatchObject({ model: "opus", maxTurns: expect.anything() });
   expect(Number(said["maxTurns"])).toBe(7);
-  for (const name of ["log.txt", "shot.png"]) expect(said["prompt"]).toContain(join(directory, name));
+  for (const name of ["log.txt", "shot.bin"]) expect(said["prompt"]).toContain(join(directory, name));
   expect(await readFile(join(directory, "log.txt"), "utf8")).toBe("12:00 — failed");
-  expect(await readFile(join(directory, "shot.png"))).toEqual(image);
+  expect(await readFile(join(directory, "shot.bin"))).toEqual(image);
   // Nothing of it gets into the repository.
   expect(job.diff_stat?.files ?? 0).toBe(0);
 });
@@ -57,7 +57,7 @@ test.each([
   [{ files: [{ name: "../x", content: "" }] }, /options\.files\.0\.name: must be a plain file name/],
   [{ files: [{ name: "ü".repeat(128), content: "" }] }, /at most 255 bytes/],
   [{ files: [{ name: "x", content: "é", encoding: "base64" as const }] }, /must be base64/],
-  [{ files: ["a", "a"].map((name) => ({ name, content: "" })) }, /different name/],
+  [{ files: ["a", "a"].map((name) => ({ name, content: "x" })) }, /different name/],
   [{ title: "two\nlines" }, /options\.title: must be one line/],
 ])("%j is refused at once, with what is allowed", async (options, message) => {
   await expect(asks(service).submit({ task: "x", options })).rejects.toThrow(message);
@@ -75,14 +75,4 @@ test("the branch is the one that was asked for, and one that exists is refused b
   }
   const resumed = { task: "More", session_id: String(own.session_id), options: { branch: "other" } };
   await expect(asks(service).submit(resumed)).rejects.toThrow(/options\.branch: .* branch fix\/dates/);
-});
-
-test("as many files as there may be fit into one request", async () => {
-  const content = Buffer.alloc(maxFileBytes, 7).toString("base64");
-  const file = { name: "a", content, encoding: "base64" as const };
-  expect((await asks(service).submit({ task: "x", options: { files: [file] } })).options.files).toEqual([
-    "a",
-  ]);
-  const files = [file, { name: "b", content: "x" }];
-  await expect(asks(service).submit({ task: "x", options: { files } })).rejects.toThrow(/700 KiB together/);
 });

@@ -54,6 +54,12 @@ export const jobRows = (scene: () => Scene): Row[] => [
   },
   {
     operation: "run_task",
+    outcome: "attachment_type",
+    // Doors with JSON take objects; the command is not asked.
+    question: () => ({ input: { task, options: { files: [{ name: "a.png", content: "text" }] } as never } }),
+  },
+  {
+    operation: "run_task",
     outcome: "invalid_profile",
     question: () => ({ input: { task, profile: "broken" } }),
   },

@@ -106,9 +106,9 @@ export const messageLine = ({ id: uuid, text, when: priority }: SaidMessage): st
   userLine([{ type: "text", text }], { uuid, priority });
 
 const contentBlock = (part: TurnPart): object => {
-  if (part.type === "image") {
-    const { mediaType: media_type, base64: data } = part;
-    return { type: "image", source: { type: "base64", media_type, data } };
+  if (part.type !== "text") {
+    const { mediaType: media_type, base64: data, ...block } = part;
+    return { ...block, source: { type: "base64", media_type, data } };
   }
   // The CLI would take a leading slash for one of its own commands, which never reaches the model.
   return { type: "text", text: part.text.startsWith("/") ? `\n${part.text}` : part.text };

@@ -26,9 +26,9 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
       `Job ${job.id} is ${job.status}: wait for its end (svc wait ${job.id}), or cancel it first`,
     );
   const { files, branch } = job.options;
-  if (files.length > 0 && flags.file === undefined)
+  if (files.length > 0 && flags.attach === undefined)
     throw usageError(
-      `The job had files (${files.join(", ")}), which the service does not give back: name them again with --file`,
+      `The job had files (${files.join(", ")}), which the service does not give back: name them again with --attach`,
     );
   const isTaken = branch !== null && job.branch !== null;
   if (isTaken && flags.branch === undefined)
@@ -40,7 +40,7 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
     profile: flags.profile ?? job.profile,
     file_path: flags.filePath ?? "",
     allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
-    ...(await optionsOf(flags, again.options)),
+    ...optionsOf(flags, again.options),
   };
   return submit(client, input, flags);
 };
@@ -63,7 +63,7 @@ export const continueJob = async (
     profile: flags.profile ?? job.profile,
     file_path: flags.filePath ?? "",
     allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
-    ...(await optionsOf(flags, more.options)),
+    ...optionsOf(flags, more.options),
   };
   return submit(client, input, flags);
 };

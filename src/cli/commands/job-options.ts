@@ -1,7 +1,6 @@
-import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
-import type { RunOptions, TaskFile } from "../../contract/run-options.ts";
+import { fileLimits, type RunOptions } from "../../contract/run-options.ts";
 import { usageError } from "../failure.ts";
 
 /** The flags that change one job alone. */
@@ -12,7 +11,7 @@ export type JobFlags = {
   maxTurns?: number;
   branch?: string;
   title?: string;
-  file?: string[];
+  attach?: string[];
   allowHost?: string[];
   plan?: boolean;
   submodules?: boolean;
@@ -21,10 +20,10 @@ export type JobFlags = {
 };
 
 /** The flags as `options` of a submission, over those of the job before. */
-export const optionsOf = async (
+export const optionsOf = (
   flags: JobFlags,
   kept: Partial<RunOptions> = {},
-): Promise<{ options?: Partial<RunOptions> }> => {
+): { options?: Partial<RunOptions> } => {
   const given = {
     model: flags.model,
     timeout_seconds: flags.timeout,
@@ -35,7 +34,6 @@ export const optionsOf = async (
     plan: flags.plan,
     submodules: flags.recurseSubmodules ? "recursive" : flags.submodules,
     lfs: flags.lfs,
-    files: flags.file && (await readFiles(flags.file)),
   };
   const set = [...Object.entries(kept), ...Object.entries(given)].filter(
     ([, value]) => value !== null && value !== undefined,
@@ -43,13 +41,17 @@ export const optionsOf = async (
   return set.length === 0 ? {} : { options: Object.fromEntries(set) };
 };
 
-const readFiles = (paths: string[]): Promise<TaskFile[]> =>
-  Promise.all(
-    paths.map(async (path) => {
+/** The files of `--attach`, which go with a submission. Too many bytes are told here: the service ends such a request. */
+export const attachedOf = async ({ attach = [] }: Pick<JobFlags, "attach">): Promise<File[]> => {
+  const files = await Promise.all(
+    attach.map(async (path) => {
       const bytes = await readFile(path).catch((error: Error) => {
-        throw usageError(`--file ${path}: it cannot be read: ${error.message}`);
+        throw usageError(`--attach ${path}: it cannot be read: ${error.message}`);
       });
-      const encoding = isUtf8(bytes) ? "utf-8" : "base64";
-      return { name: basename(path), content: bytes.toString(encoding), encoding };
+      return new File([bytes], basename(path));
     }),
   );
+  if (files.reduce((sum, { size }) => sum + size, 0) > fileLimits.bytes)
+    throw usageError("--attach: the files must have at most 25 MiB together");
+  return files;
+};

@@ -10,7 +10,7 @@ import { note, print, printJson } from "../print.ts";
 import { chosen } from "../../view/job.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { readText, repositoryOf, writeText } from "./input.ts";
-import { optionsOf, type JobFlags } from "./job-options.ts";
+import { attachedOf, optionsOf, type JobFlags } from "./job-options.ts";
 
 export type RunOptions = JobFlags & {
   /** False: none, and none is inferred. */
@@ -34,20 +34,24 @@ export const run = async (argument: string | undefined, options: RunOptions): Pr
   const task = await readTask(argument, options.editor);
   const connection = connect();
   const input = { task, ...(await placeOf(options, connection)), ...restOf(options) };
-  return await submit(connection.client, { ...input, ...(await optionsOf(options)) }, options);
+  return await submit(connection.client, { ...input, ...optionsOf(options) }, options);
 };
 
 type TaskInput = Parameters<Client["run_task"]>[0];
 
-type Following = Pick<RunOptions, "idempotencyKey" | "wait" | "json">;
+type Following = Pick<RunOptions, "idempotencyKey" | "wait" | "json" | "attach">;
 
 /** Submits, prints the id, and waits if asked to. */
 export const submit = async (
   client: Client,
   input: TaskInput,
-  { wait = false, json = false, idempotencyKey }: Following,
+  { wait = false, json = false, idempotencyKey, ...flags }: Following,
 ): Promise<ExitCode> => {
-  const body = await client.run_task(input, idempotencyKey === undefined ? {} : { idempotencyKey });
+  const attach = await attachedOf(flags);
+  const body = await client.run_task(input, {
+    attach,
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+  });
   const { job } = body;
   await rememberJob(job.id);
   if (json && !wait) printJson(body);

@@ -150,7 +150,7 @@ const Question = ({ job, asked, close }: QuestionProps) => {
         {asked !== "continue" && (
           <p>
             {lacksFiles
-              ? `The service does not give the job's files back: svc retry ${job.id.slice(0, 8)} --file names them again.`
+              ? `The service does not give the job's files back: svc retry ${job.id.slice(0, 8)} --attach names them again.`
               : text}
           </p>
         )}
