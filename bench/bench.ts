@@ -18,6 +18,7 @@ import { parked } from "./parked.ts";
 import { parallelWorktrees } from "./parallel-worktrees.ts";
 import { sandbox } from "./sandbox.ts";
 import { scale } from "./scale.ts";
+import { setup } from "./setup.ts";
 import { spawnOverhead } from "./spawn-overhead.ts";
 import { printFigures, type Figure } from "./statistics.ts";
 import { transcripts } from "./transcripts.ts";
@@ -29,6 +30,7 @@ import { submissions } from "./submissions.ts";
 const benchmarks: Record<string, () => Promise<Figure[]>> = {
   spawn: spawnOverhead,
   sandbox,
+  setup,
   submissions,
   many: manyJobs,
   parked,

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import {
+  chmod,
   link,
   lstat,
   mkdir,
@@ -79,7 +80,7 @@ test("what a setup made is given with its times, modes and links; no job shares 
   await symlink("../../packages/b", join(tree, "a/b"));
   await symlink("/usr/bin/env", join(tree, "env"));
   await utimes(join(tree, "a/index.js"), 1000, 1000);
-  execFileSync("chmod", ["755", join(tree, "a/run.sh")]);
+  await chmod(join(tree, "a/run.sh"), 0o755);
   await link(join(tree, "a/index.js"), join(from.worktree, "outside"));
   await write(from.home, { ".cache/pip/wheel": "3\n" });
   expect(await keep(environments, from, ["node_modules", "~/.cache/pip", "missing"])).toEqual([]);
@@ -105,7 +106,7 @@ test.each<[string, (tree: string) => unknown, string]>([
   ["a pipe", (tree) => execFileSync("mkfifo", [join(tree, "x")]), "x is no file"],
   [
     "a setuid file",
-    (tree) => execFileSync("install", ["-m", "4755", "/dev/null", join(tree, "x")]),
+    (tree) => writeFile(join(tree, "x"), "").then(() => chmod(join(tree, "x"), 0o4755)),
     "x runs with",
   ],
 ])("a path with %s is kept for nobody", async (_, plant, said) => {
