@@ -75,12 +75,13 @@ const noneOf = (readOnly: boolean): string =>
 const isSandboxed = async ({ agentSandbox }: Settings): Promise<boolean> =>
   (await createSandbox(agentSandbox)).sandbox.mode !== "off";
 
-const setupText = ({ run, services, each, env, timeout }: Setup, file: SetupKeys | null): string =>
+const setupText = ({ run, services, each, env, cache, timeout }: Setup, file: SetupKeys | null): string =>
   [
     file === null ? "Of the profile" : `Of ${setupFile}, and the profile`,
     ...[...run, ...each].map((command) => `$ ${command}`),
     ...services.map(({ name }) => `service ${name}`),
     ...Object.keys(env).map((name) => `${name} is set`),
+    ...(cache === null ? [] : [`${cache.paths.join(", ")} kept by ${cache.key.join(", ")}`]),
     `at most ${timeout} s`,
   ].join("; ");
 
