@@ -23,6 +23,8 @@ export type AgentStart = {
   cwd: string;
   /** Directories that its clone borrows objects from; absent: none. */
   borrows?: readonly string[];
+  /** Further directories that it may write in, as in `cwd`; absent: none. */
+  also?: readonly string[];
   /** The profile's options in the CLI's terms: see `profiles/materialise.ts`. */
   launch: AgentLaunch;
   /** The id of a new session, or the one to resume, by the absolute path of its transcript. */

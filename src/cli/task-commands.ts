@@ -18,6 +18,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
       "profile to run with; auto: the match rules of your profiles choose",
       "auto",
     )
+    .option("--also <url[@ref]>", "further repository to work in; can be repeated", gathered)
     .option(
       "--base, --base-ref <ref>",
       "branch or tag to base the work on (default: the checkout's, main, else the default branch)",

@@ -22,8 +22,11 @@ export const retryInput = async (client: Client, job: Job) => {
 const placeOf = async (client: Client, job: Job) => {
   const { id, worktree_id, session_id, created_at, repo_url, base_ref } = job;
   if (worktree_id === null || worktree_id === id)
-    return { repo_url, base_ref: repo_url === "" ? "" : base_ref };
+    return { repo_url, base_ref: repo_url === "" ? "" : base_ref, repositories: alsoOf(job) };
   const { jobs } = await client.list_jobs(session_id === null ? { limit: 1 } : { session_id, limit: 1000 });
   const isResumed = session_id !== null && jobs.some((each) => each.created_at < created_at);
-  return isResumed ? { session_id } : { worktree_id };
+  return isResumed ? { session_id } : { worktree_id, repositories: alsoOf(job) };
 };
+
+const alsoOf = ({ repositories }: Job) =>
+  repositories.map(({ repo_url, base_ref }) => ({ repo_url, base_ref }));

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Check } from "./check.ts";
 import { JobOptions, RunOptions } from "./run-options.ts";
+import { FurtherRepository, JobRepository } from "./job-repository.ts";
 import { JobSetup } from "./setup.ts";
 
 /** An instant, ISO 8601 in UTC with milliseconds. */
@@ -225,7 +226,7 @@ export const Job = z
     diff_stat: z
       .object({ files: z.int(), insertions: z.int(), deletions: z.int() })
       .nullable()
-      .meta({ description: "What the branch changes over its base" }),
+      .meta({ description: "What the branch changes over its base, with those of further repositories" }),
     outcome: Outcome.nullable().meta({
       description:
         "What came of it: changed, no_change, answered, question (the agent cannot go on without an answer), checks_failed, or plan (it was not approved); null: it has not ended, or its agent did not come to an end",
@@ -253,6 +254,9 @@ export const Job = z
     files: z.array(JobFile).meta({
       description:
         "What lay in .svc/out of the worktree when its agent had ended; GET /jobs/{id}/files/{path}",
+    }),
+    repositories: z.array(JobRepository).meta({
+      description: "Further repositories, without repo_url; failed with push_failed when one has an error",
     }),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
@@ -334,6 +338,14 @@ export const RunTaskInput = z.strictObject({
     .meta({
       description: "Hosts that the agent may reach besides; the profile must say allow_host: true",
       example: ["registry.example.com"],
+    }),
+  repositories: z
+    .array(FurtherRepository)
+    .max(8)
+    .default([])
+    .meta({
+      description: "Further repositories, each with a branch and a pull request of its own; need repo_url",
+      example: [{ repo_url: "https://github.com/acme/lib", base_ref: "main" }],
     }),
   options: RunOptions.prefault({}).meta({ description: "Changes for this job alone" }),
   wait: z.boolean().default(false).meta({

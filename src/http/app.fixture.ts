@@ -78,6 +78,7 @@ export const memoryHandlers = (
         file_path: _path,
         worktree_id,
         options,
+        repositories: _repositories,
         ...asked
       } = input;
       const job: Job = {

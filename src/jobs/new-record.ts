@@ -11,6 +11,8 @@ export type NewRecord = {
   profile: { name: string; model: string; retryLost: boolean; rule: string };
   /** Default: that of the input. */
   baseRef?: string;
+  /** Further ones, normalised. Default: those of the input. */
+  repositories?: { repo_url: string; base_ref: string }[];
   /** What the caller should know; null: nothing. */
   warning?: string | null;
   ttlSeconds: number;
@@ -64,6 +66,14 @@ export const newRecord = ({
   messages: [],
   held: null,
   files: [],
+  repositories: (fresh.repositories ?? input.repositories).map((each) => ({
+    ...each,
+    path: null,
+    branch: null,
+    commit_sha: null,
+    pr_url: null,
+    error: null,
+  })),
   failure_reason: null,
   retryable: null,
   attempt: 0,

@@ -113,8 +113,9 @@ const maxAttempts = 5;
 export const mayRunAgain = (record: JobRecord): boolean =>
   (record.process === null || record.retry_lost) && record.attempt < maxAttempts && !wasPushed(record);
 
-/** Whether this attempt has pushed its branch, which happens only after a good result. */
-export const wasPushed = ({ stages, attempt }: JobRecord): boolean =>
+/** Whether this attempt has pushed its branch, which happens only after a good result and those of its further repositories. */
+export const wasPushed = ({ stages, attempt, repositories }: JobRecord): boolean =>
+  repositories.every(({ error }) => error === null) &&
   stages.some((passed) => passed.stage === "pushed" && passed.attempt === attempt);
 
 /** Warning of a job that was interrupted between its push and the answer about its pull request. */

@@ -30,7 +30,7 @@ type Dependencies = {
 };
 
 /** `baseRef`: empty: it is known when the repository has been fetched. `warning`: a sentence about the base. */
-type Accepted = Pick<NewRecord, "repoUrl" | "profile" | "baseRef" | "warning">;
+type Accepted = Pick<NewRecord, "repoUrl" | "profile" | "baseRef" | "warning" | "repositories">;
 
 type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: string; boundTo: string | null };
 
@@ -152,8 +152,13 @@ const completed = (
     return { ...input, repo_url, base_ref: worktree.baseRef };
   }
   if (input.repo_url !== "" || previous === null) return input;
-  return { ...input, repo_url: previous.repo_url, base_ref: previous.base_ref };
+  const { repo_url, base_ref } = previous;
+  const repositories = input.repositories.length > 0 ? input.repositories : alsoOf(previous);
+  return { ...input, repo_url, base_ref, repositories };
 };
+
+const alsoOf = ({ repositories }: JobRecord): RunTaskInput["repositories"] =>
+  repositories.map(({ repo_url, base_ref }) => ({ repo_url, base_ref }));
 
 /** The worktree that a job takes over, if any. */
 const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord["worktree"] => {

@@ -22,6 +22,7 @@ import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { resolveIdPrefixes, type IdStores } from "./id-prefixes.ts";
 import { waitForJob } from "./wait-for-job.ts";
+import { repositoryName } from "../contract/repository-url.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { RunOptions } from "../contract/run-options.ts";
 import type { Repos } from "../repos/repos.ts";
@@ -171,13 +172,15 @@ type TaskChecks = {
 export const createTaskCheck =
   ({ repos, profiles, requireAgent, secrets, agentSecrets }: TaskChecks) =>
   async (
-    { repo_url, base_ref, file_path, profile: name, task, options, allow_hosts }: RunTaskInput,
+    { repo_url, base_ref, repositories, file_path, profile: name, task, options, allow_hosts }: RunTaskInput,
     principal: string,
   ) => {
     const repoUrl = repos.parseUrl(repo_url);
     if (base_ref !== "") repos.checkRef(base_ref);
     if (options.branch !== null) repos.checkRef(options.branch);
-    await Promise.all([repos.checkLocalRepository(repoUrl), profiles.checkMcpFile(file_path)]);
+    const further = furtherOf(repositories, { repos, repoUrl });
+    const urls = [repoUrl, ...further.map((each) => each.repo_url)];
+    await Promise.all([...urls.map(repos.checkLocalRepository), profiles.checkMcpFile(file_path)]);
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
     requireAllowed(allow_hosts, profile);
@@ -186,8 +189,27 @@ export const createTaskCheck =
     requireSandbox(await secrets.namesForAgent(repoUrl), agentSecrets);
     const isGiven = base_ref !== "" || repoUrl === "";
     const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
-    return { repoUrl, profile, ...base };
+    return { repoUrl, repositories: further, profile, ...base };
   };
+
+/** The further repositories, by the same rules as the task's own; each once. */
+const furtherOf = (
+  given: RunTaskInput["repositories"],
+  { repos, repoUrl }: { repos: Repos; repoUrl: string },
+): RunTaskInput["repositories"] => {
+  if (given.length > 0 && repoUrl === "")
+    throw new ServiceError("invalid_request", "repositories: need repo_url, the repository to work in");
+  const names = new Set([repositoryName(repoUrl)]);
+  return given.map(({ repo_url, base_ref }) => {
+    const url = repos.parseUrl(repo_url);
+    if (base_ref !== "") repos.checkRef(base_ref);
+    const name = repositoryName(url);
+    if (names.has(name))
+      throw new ServiceError("invalid_request", `repositories: ${url} is named twice; name each once`);
+    names.add(name);
+    return { repo_url: url, base_ref };
+  });
+};
 
 /** A submission may lower the limits that the operator has set, not raise them. */
 const requireWithin = (options: RunOptions, { name, limits }: { name: string; limits: Limits }): void => {

@@ -26,8 +26,9 @@ import {
   type RepoSettings,
   type TakeLease,
 } from "./git-context.ts";
-import { createMissing, openPullRequest } from "./git-host.ts";
+import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
+import { mainId } from "./several.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { baseLeftOut, checkRef } from "./ref.ts";
 import type { Worktree, WorktreeOnDisk } from "./repos.ts";
@@ -105,12 +106,19 @@ export const createRepos = ({
     tryPush: on(tryPush),
     push: on(pushBranch),
     openPullRequest: asked(openPullRequest),
+    addToBody: asked(addToBody),
     removeWorktree: on((git, { worktreeId }: Pick<Worktree, "worktreeId">) =>
       mutex.runExclusive(worktreeId, () => removeWorktree(git, worktreeId)),
     ),
     /** The worktree with this id as in its owner file, or null. */
     findWorktree: async (worktreeId: string): Promise<Worktree | null> =>
       (await readOwner(context, worktreeId))?.worktree ?? null,
+    /** The worktrees of further repositories beside this one. */
+    furtherWorktrees: async (worktreeId: string): Promise<Worktree[]> => {
+      const ids = (await listOwned(context)).filter((id) => id !== worktreeId && mainId(id) === worktreeId);
+      const found = await Promise.all(ids.map((id) => readOwner(context, id)));
+      return found.flatMap((owned) => (owned === null ? [] : [owned.worktree]));
+    },
     /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
     /** Removes unfinished files that a crash left under the root. Call it at the start; one service uses a root. */

@@ -10,7 +10,7 @@ import { createRedactor } from "../lib/redact.ts";
 import { readRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runRemote, unlessRefused, type GitContext } from "./git-context.ts";
-import { RepoError, type PullRequest } from "./repos.ts";
+import { RepoError, type PullRequest, type Worktree } from "./repos.ts";
 
 /**
  * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none.
@@ -60,6 +60,27 @@ export const openPullRequest = async (
 const OpenPullRequests = z.array(
   z.object({ url: z.string(), number: z.int(), isCrossRepository: z.boolean() }),
 );
+
+/**
+ * Adds a paragraph to the body of a pull request that `openPullRequest` gave, unless it is there.
+ * @throws RepoError `pr_failed`
+ */
+export const addToBody = (
+  context: GitContext,
+  { worktree, url, text }: { worktree: Worktree; url: string; text: string },
+): Promise<void> =>
+  attempt(context, { reason: "pr_failed", what: `add to the body of ${url}` }, async () => {
+    const repo = await gitHostOf(context, worktree.repoUrl);
+    const number = /\/(\d+)$/.exec(url)?.[1];
+    if ("missing" in repo || number === undefined) return;
+    const path = `repos/${nameOf(repo)}/pulls/${number}`;
+    const { body } = WithBody.parse(JSON.parse(await gh(context, repo, ["api", path])));
+    if (body?.includes(text)) return;
+    const input = JSON.stringify({ body: `${(body ?? "").slice(0, 60_000)}\n${text}` });
+    await gh(context, repo, ["api", "--method", "PATCH", path, "--input", "-"], input);
+  });
+
+const WithBody = z.object({ body: z.string().nullable() });
 
 type Creation = { url: string; private: boolean };
 

@@ -1,10 +1,12 @@
 import type { Run } from "../jobs/run.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
+import { mainId } from "../repos/several.ts";
 import type { CachedRepo, Repos, Wanted, Worktree } from "../repos/repos.ts";
+import { prepareOthers, type Other } from "./several.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 /** `firstHead`: the commit that was checked out when the job's first agent started. */
-export type Place = { own: Worktree; worktree: Worktree; firstHead: string | null };
+export type Place = { own: Worktree; worktree: Worktree; firstHead: string | null; others: Other[] };
 
 /**
  * The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. `onMade` is called once
@@ -22,13 +24,23 @@ export const prepare = async (
   const wanted = wantedOf(record, profile);
   const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, { repos, wanted }));
   const isCopy = profile.readOnly && isOlder(record);
-  const worktree = isCopy ? await copyOf(record, own, { repos, wanted, signal: run.signal }) : own;
+  const copy = (id: string, worktree: Worktree) =>
+    copyOf(id, worktree, { repos, wanted, signal: run.signal });
+  const worktree = isCopy ? await copy(record.id, own) : own;
   onMade(worktree);
   const firstHead = await firstHeadOf(record, own, { repos, run });
   // What the remote refuses anyway need not be paid for first.
   if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
     await repos.tryPush(worktree, run.signal);
-  return { own, worktree, firstHead };
+  const others = await prepareOthers(record, run, {
+    repos,
+    own,
+    copy: isCopy ? copy : null,
+    isNew: !isOlder(record),
+  });
+  if (profile.auto_pr && !profile.readOnly)
+    for (const other of others) await repos.tryPush(other.worktree, run.signal);
+  return { own, worktree, firstHead, others };
 };
 
 const wantedOf = ({ options }: JobRecord, { wanted }: ResolvedProfile): Wanted => ({
@@ -60,11 +72,10 @@ const firstHeadOf = async (
 
 /** A read-only agent works in a copy of what earlier jobs left, under the id of its own job. */
 const copyOf = async (
-  record: JobRecord,
+  worktreeId: string,
   worktree: Worktree,
   { repos, wanted, signal }: { repos: Repos; wanted: Wanted; signal: AbortSignal },
 ): Promise<Worktree> => {
-  const { id: worktreeId } = record;
   // Left by a lost attempt.
   await repos.removeWorktree({ worktreeId }, signal);
   const source = { worktree, commit: await repos.capture(worktree, signal) };
@@ -74,7 +85,7 @@ const copyOf = async (
   return await repos.addWorktree({
     repo,
     worktreeId,
-    jobId: worktreeId,
+    jobId: mainId(worktreeId),
     branch,
     baseRef,
     source,

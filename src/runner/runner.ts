@@ -33,6 +33,15 @@ import {
 import { createReadying, type Given, type Readying } from "./given.ts";
 import { type AgentSecrets, createSecretCare, launchWith } from "./secrets.ts";
 import { createSaving, type Saving } from "./saving.ts";
+import {
+  commitOthers,
+  deliverOthers,
+  diffStatOf,
+  hasChanged,
+  linkPullRequests,
+  undelivered,
+} from "./deliver-several.ts";
+import { repositoriesVariable } from "./several.ts";
 import { judge, summaryOf } from "./outcome.ts";
 import { afterAsking, withLostQuestion } from "./asking.ts";
 import { unheard } from "./messages.ts";
@@ -148,7 +157,7 @@ export const createRunner = (deps: Dependencies) => {
     given: Given,
   ): ReturnType<typeof runJobAgent> => {
     const { run, profile, place, files } = given;
-    const { own, worktree } = place;
+    const { own, worktree, others } = place;
     const launch = launchWith(given.secrets.agent, await launchOf(record, given), deps.agentSecrets);
     const turn = {
       record,
@@ -158,8 +167,9 @@ export const createRunner = (deps: Dependencies) => {
       run,
       worktree: own,
       directory: worktree.path,
-      borrows: borrowedBy(worktree),
-      launch,
+      borrows: [worktree, ...others.map((other) => other.worktree)].flatMap(borrowedBy),
+      others,
+      launch: { ...launch, env: { ...launch.env, ...repositoriesVariable(record, worktree, others) } },
       readOnly: profile.readOnly,
       agent: deps.agent,
       profiles,
@@ -184,24 +194,30 @@ export const createRunner = (deps: Dependencies) => {
     const summary = summaryOf(agent);
     const about = { record, run, worktree, summary, repos, templates: profile.deliver, redact: deps.redact };
     const work = profile.readOnly ? await reportDiscarded(about) : await commitWork(about);
-    const changed = work !== null && work.tip !== firstHead;
+    const left = work === null ? [] : await commitOthers(about, place.others);
+    const changed = work !== null && (work.tip !== firstHead || left.some(hasChanged));
     const checks = changed ? await runChecks(record, work, given) : [];
     const after = afterChecks(checks, { round: record.check_round, rounds: profile.checkRounds });
     if (after === "tell") return await told(record, checks, given);
     // What was said in the meantime is heard before anything is delivered.
     const [begins] = await unheard(run);
     if (begins !== undefined) return { job: { ...record, checks, checking: null }, said: null, begins };
-    return { outcome: await end(record, { about, work, agent, checks, isRed: after === "fail" }, given) };
+    return {
+      outcome: await end(
+        record,
+        { about, work, left, agent, checks, changed, isRed: after === "fail" },
+        given,
+      ),
+    };
   };
 
   /** What becomes of a job of whose work no more is to come. */
   const end = async (
     record: JobRecord,
-    { about, work, agent, checks, isRed }: Concluded,
+    { about, work, left, agent, checks, changed, isRed }: Concluded,
     given: Given,
   ): Promise<Outcome> => {
     const { run, profile, place, definitions, progress } = given;
-    const changed = work !== null && work.tip !== place.firstHead;
     const { outcome, question } = judge({ ...agent, changed, isRed, readOnly: profile.readOnly });
     const ended = { outcome, summary: about.summary, checks };
     if (outcome === "question") {
@@ -209,16 +225,24 @@ export const createRunner = (deps: Dependencies) => {
       return await endWith(record, run, progress, { kind: "failed", patch: { ...ended, ...why } });
     }
     if (question !== null) run.warn(`The agent asks: ${question}`);
-    const named = changed ? namedByChecks(definitions, work.paths) : null;
+    const named = changed && work !== null ? namedByChecks(definitions, work.paths) : null;
     if (named !== null) run.warn(named);
     // Noted, for a push cannot be undone: the job has them also if it is settled after it.
     if (!isRed) run.note(await keepFiles(record, place.worktree, run.warn));
     const facts = { ...progress.facts, ...ended };
     if (work === null) return { kind: "succeeded", patch: { ...facts, branch: null } };
-    if (work.isAhead) await care.requireNonePushed(given, work.paths);
-    const delivery = { ...about, work, profile, agent, ended, checks };
-    if (!isRed) return { kind: "succeeded", patch: { ...facts, ...(await deliver(delivery)) } };
-    const patch = { ...ended, ...(await deliverRed(delivery)), ...endedRed(record, checks) };
+    const search = ({ worktree }: Work, { isAhead, paths }: Committed): Promise<void> =>
+      isAhead ? care.requireNonePushed({ ...given, place: { worktree } }, paths) : Promise.resolve();
+    await search(about, work);
+    const all = { ...work, diffStat: diffStatOf(work, left) };
+    const delivery = { ...about, work: all, profile, agent, ended, checks };
+    // First: that the main one was pushed says that the job has succeeded.
+    const delivered = await deliverOthers(delivery, left, search);
+    const main = await (isRed ? deliverRed(delivery) : deliver(delivery));
+    await linkPullRequests(about, [{ worktree: about.worktree, url: main.pr_url ?? null }, ...delivered]);
+    const failed = undelivered(delivered);
+    if (!isRed && failed === null) return { kind: "succeeded", patch: { ...facts, ...main } };
+    const patch = { ...ended, ...main, ...(isRed ? endedRed(record, checks) : failed) };
     return await endWith(record, run, progress, { kind: "failed", patch });
   };
 
@@ -297,6 +321,9 @@ type Concluded = Pick<Delivery, "agent" | "checks"> & {
   about: Work;
   /** Null: it may only read. */
   work: Committed | null;
+  /** In its further repositories. */
+  left: Awaited<ReturnType<typeof commitOthers>>;
+  changed: boolean;
   isRed: boolean;
 };
 

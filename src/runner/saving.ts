@@ -4,6 +4,7 @@ import type { Log } from "../lib/log.ts";
 import { jobMarker } from "../lib/process/marker.ts";
 import { killOrphans } from "../lib/process/orphans.ts";
 import { leftWarnings } from "../lib/process/sweep.ts";
+import { furtherSaved } from "../repos/several.ts";
 import { exchanged, type Repos, type Worktree } from "../repos/repos.ts";
 import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
@@ -33,9 +34,10 @@ export const createSaving = (deps: Saving) => {
   ): Promise<void> => {
     if (!isThrowaway) return;
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
-    await repos.removeWorktree({ worktreeId: record.id }, signal).catch((err: unknown) => {
-      log.warn({ err, job: record.id }, "the throwaway worktree of a read-only job could not be removed");
-    });
+    for (const worktree of [{ worktreeId: record.id }, ...(await repos.furtherWorktrees(record.id))])
+      await repos.removeWorktree(worktree, signal).catch((err: unknown) => {
+        log.warn({ err, job: record.id }, "the throwaway worktree of a read-only job could not be removed");
+      });
   };
 
   /** Keeps what the agent has left for people. That it cannot be copied fails no job. @throws NotExchanged */
@@ -70,18 +72,30 @@ export const createSaving = (deps: Saving) => {
       await discard(record, { isThrowaway });
       return files;
     }
+    for (const other of await repos.furtherWorktrees(worktree.worktreeId)) {
+      const { salvage_ref: ref } = await salvageOf(record, other, warn);
+      if (ref) warn(furtherSaved(other, ref));
+    }
+    return { ...files, ...(await salvageOf(record, worktree, warn)) };
+  };
+
+  const salvageOf = async (
+    record: JobRecord,
+    worktree: Worktree,
+    warn: (message: string) => void,
+  ): Promise<JobPatch> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
       const { ref, kept } = await repos.salvage(worktree, record.id, signal);
       if (kept.length > 0)
         warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
-      return ref === null ? files : { ...files, salvage_ref: ref, branch: worktree.branch };
+      return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };
     } catch (error) {
       const said = "the job's unfinished work could not be saved; its worktree is kept";
       log.error({ err: error, job: record.id }, said);
       const why = message(error).replace(advice, "");
       warn(`The unfinished work could not be saved (${why}); it is still in ${worktree.path}, which is kept`);
-      return files;
+      return {};
     }
   };
 

@@ -20,6 +20,7 @@ import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import type { Attached } from "./attached.ts";
 import { answerAsk, answerText, noteTaken, type Asking } from "./asking.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { othersText, type Other } from "./several.ts";
 import { noteHeard, tellMessages } from "./messages.ts";
 
 type JobTurn = {
@@ -31,6 +32,8 @@ type JobTurn = {
   launch: AgentLaunch;
   /** Directories of objects that its clone borrows. */
   borrows: readonly string[];
+  /** Its further repositories. */
+  others: readonly Other[];
   /** Whether the profile may only read. */
   readOnly: boolean;
   agent: Agent;
@@ -77,6 +80,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     attempt: record.attempt,
     cwd: job.directory,
     borrows: job.borrows,
+    also: job.others.map((other) => other.worktree.path),
     launch,
     session,
     reports: true,
@@ -263,13 +267,14 @@ export class UnknownSession extends Error {
 const alone =
   "Nobody can answer questions while you work: decide yourself, and say in your summary what you decided.";
 
-const promptOf = ({ record, worktree, questions, files }: JobTurn, resumed: boolean): string =>
+const promptOf = ({ record, worktree, others, questions, files }: JobTurn, resumed: boolean): string =>
   [
     ...(worktree.behind === undefined ? [] : [worktree.behind]),
     ...(resumed && record.request.session_id === ""
       ? ["Your work on this task was interrupted. Look at what is done already and bring it to its end."]
       : []),
     record.task,
+    ...othersText(others),
     ...(questions === "never" ? [alone] : []),
     ...(files.said === null ? [] : [files.said]),
   ].join("\n\n");

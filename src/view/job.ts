@@ -200,6 +200,7 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     ["Changes", changed && paint("bold", changed)],
     ["Pull request", optional(job.pr_url)],
     ["Branch", branch(job)],
+    ["Also", job.repositories.map(repositoryLine).join("\n") || null],
     ["Checks", checkLines(job).join("\n") || null],
     ["Unfinished work", optional(job.salvage_ref)],
     ["Files", job.files.length === 0 ? null : filesText(job)],
@@ -207,6 +208,15 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     warningsFact(job.warnings),
   ];
 };
+
+/** `acme/lib  https://github.com/acme/lib/pull/3` */
+const repositoryLine = ({
+  repo_url: url,
+  pr_url,
+  branch: name,
+  error,
+}: Job["repositories"][number]): string =>
+  oneLine([shortRepository(url), pr_url ?? name ?? "", error === null ? "" : `(${error})`].join(" ").trim());
 
 const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],

@@ -4,6 +4,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { CleanupResult } from "../contract/worktree.ts";
 import { poll } from "../lib/wait.ts";
 import { salvageRef } from "../repos/repos.ts";
+import { mainId } from "../repos/several.ts";
 import { lockOf } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { activeUses, lookUp, lookUpAll, type WorktreeFacts } from "./facts.ts";
@@ -89,7 +90,8 @@ const lookUpNamed = async (deps: Cleaning, name: string): Promise<WorktreeFacts 
   return path === null || known?.about.path === path ? known : null;
 };
 
-const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** That of a further repository has a name behind it. */
+const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[A-Za-z0-9_-]+)?$/;
 
 const noSuchWorktree = (name: string): CleanupResult => ({
   path: name,
@@ -154,7 +156,7 @@ const remove = async (
 ): Promise<Done> => {
   const { locks, repos, measuring, closing, told } = deps;
   const waiting = { first: 5, longest: 200, signal: closing };
-  await using join = await poll(() => locks.take(lockOf.join(id)), waiting);
+  await using join = await poll(() => locks.take(lockOf.join(mainId(id))), waiting);
   const first = await standing(deps, id, asked);
   if (first === null) return await removedBefore(deps, id);
   await makeFree(deps, first, cancelled);
@@ -163,7 +165,7 @@ const remove = async (
     return { size_bytes: 0, error: forgotten(first) };
   }
   const deadline = performance.now() + measureTimeout;
-  await using own = await poll(() => locks.take(lockOf.worktree(id)), { ...waiting, deadline });
+  await using own = await poll(() => locks.take(lockOf.worktree(mainId(id))), { ...waiting, deadline });
   if (join === null || own === null)
     throw new Refusal("A job has just begun in it; wait for its end, or use force");
   const known = await standing(deps, id, asked);

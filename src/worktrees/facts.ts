@@ -1,5 +1,6 @@
 import { isFinal } from "../contract/job.ts";
 import { repoKey } from "../repos/url.ts";
+import { mainId } from "../repos/several.ts";
 import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
@@ -44,7 +45,7 @@ export const lookUp = async (sources: FactSources, id: string): Promise<Worktree
   const [record, found, uses] = await Promise.all([
     records.get(id),
     repos.readWorktree(id),
-    jobs.usesOfWorktree(id),
+    jobs.usesOfWorktree(mainId(id)),
   ]);
   if (found?.isThrowaway === true || (record === null && found === null && uses.length === 0)) return null;
   const onDisk = found !== null && (await isOwnedHere(sources, found)) ? found : null;

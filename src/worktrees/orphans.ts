@@ -1,6 +1,7 @@
 import { readdir, readlink } from "node:fs/promises";
 import { jobStatuses } from "../contract/job.ts";
 import type { Retries } from "../lib/retries.ts";
+import { mainId } from "../repos/several.ts";
 import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -73,11 +74,13 @@ const findOrphan = async (
   const onDisk = await repos.readWorktree(id);
   if (onDisk === null || (await records.get(id)) !== null || !(await isOwnedHere(deps, onDisk))) return null;
   if (onDisk.isThrowaway) {
-    const job = await jobs.get(id);
+    const job = await jobs.get(mainId(id));
     const isAtWork = job?.pod_name === onDisk.instance && isActive(job);
     return isAtWork ? null : { onDisk, why: "thrown" };
   }
-  const users = await Promise.all((await jobs.usesOfWorktree(id)).map(({ jobId }) => jobs.get(jobId)));
+  const users = await Promise.all(
+    (await jobs.usesOfWorktree(mainId(id))).map(({ jobId }) => jobs.get(jobId)),
+  );
   const known = users.filter((job) => job !== null);
   const why = orphanReason(deps, onDisk, known);
   return why === null ? null : { onDisk, why };

@@ -1,5 +1,6 @@
 import { finalStatuses } from "../contract/job.ts";
 import { LastingFailure } from "../lib/retries.ts";
+import { furtherSaved, mainId } from "../repos/several.ts";
 import type { Saved } from "../repos/repos.ts";
 import { lockOf, type Lock } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -10,9 +11,9 @@ export const lockForRemoval = async (
   { locks }: Pick<Dependencies, "locks">,
   id: string,
 ): Promise<Lock | null> => {
-  const join = await locks.take(lockOf.join(id));
+  const join = await locks.take(lockOf.join(mainId(id)));
   if (join === null) return null;
-  const own = await locks.take(lockOf.worktree(id)).catch(async (error: unknown) => {
+  const own = await locks.take(lockOf.worktree(mainId(id))).catch(async (error: unknown) => {
     await join.release();
     throw error;
   });
@@ -87,8 +88,9 @@ export const forgetWorktree = async (deps: Dependencies, known: WorktreeFacts): 
   deps.log.info({ worktree: known.id }, "worktree forgotten");
 };
 
-/** Notes in the jobs that their worktree goes. */
-const markJobs = async ({ jobs }: Dependencies, { uses }: WorktreeFacts, at: string): Promise<void> => {
+/** Notes in the jobs that their worktree goes; not that of a further repository. */
+const markJobs = async ({ jobs }: Dependencies, { id, uses }: WorktreeFacts, at: string): Promise<void> => {
+  if (mainId(id) !== id) return;
   for (const { jobId } of uses)
     await jobs.update(jobId, { status: finalStatuses }, { worktree_removed_at: at });
 };
@@ -104,7 +106,11 @@ const save = async (deps: Dependencies, known: WorktreeFacts, signal: AbortSigna
   const owner = ownerOf(known);
   const { ref, kept } = await repos.salvage(onDisk.worktree, owner, signal);
   if (ref === null) return { ...earlier, kept };
-  if (record === null) await jobs.update(owner, { status: finalStatuses }, { salvage_ref: ref });
+  if (mainId(id) !== id)
+    await jobs.update(owner, { status: finalStatuses }, ({ warnings }) => ({
+      warnings: [...warnings, furtherSaved(onDisk.worktree, ref)],
+    }));
+  else if (record === null) await jobs.update(owner, { status: finalStatuses }, { salvage_ref: ref });
   else await records.update(id, [record.status], { salvage_ref: ref });
   return { ref, kept };
 };

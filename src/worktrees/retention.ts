@@ -52,7 +52,7 @@ const removeIfDue = async (deps: Dependencies, id: string): Promise<void> => {
 };
 
 /**
- * Called when the time of a job's worktree is over. The job's own worktree is saved and removed; a prepared one only
+ * Called when the time of a job's worktree is over. Those of its further repositories go first. The job's own worktree is saved and removed; a prepared one only
  * notes its last use. The caller keeps jobs out of it, until `lost` aborts.
  */
 export const releaseWorktree = async (
@@ -61,6 +61,10 @@ export const releaseWorktree = async (
   lost: AbortSignal,
 ): Promise<void> => {
   const id = job.worktree_id ?? job.id;
+  for (const { worktreeId } of await deps.repos.furtherWorktrees(id)) {
+    const further = await lookUp(deps, worktreeId);
+    if (further !== null && further.otherHost === null) await removeWorktree(deps, further, { lost });
+  }
   const known = await lookUp(deps, id);
   // One that another instance has taken over is an orphan here.
   if (known === null || known.otherHost !== null) return;

@@ -29,6 +29,8 @@ const NewPullRequest = z.object({
   draft: z.boolean().optional(),
 });
 
+const ChangedPullRequest = z.object({ body: z.string() });
+
 /** The REST API as far as gh, Octokit and the service ask it, under `/api/v3`. */
 export const restApi = (state: State) => {
   const api = new Hono<{ Variables: { token: Token | null } }>().basePath("/api/v3");
@@ -108,6 +110,19 @@ export const restApi = (state: State) => {
       request: { ...request, body: body ?? "", draft },
     });
     return context.json(pullRequestJson(created), 201);
+  });
+  api.on(["GET", "PATCH"], "/repos/:owner/:name/pulls/:number", async (context) => {
+    const token = context.get("token");
+    const number = Number(context.req.param("number"));
+    const found = pullRequestsOf(state, asked(token, context.req.param())).find(
+      (pull) => pull.number === number,
+    );
+    if (!found) throw new HostError(404, "Not Found");
+    if (context.req.method === "PATCH") {
+      if (signedIn(token).access === "read") throw new HostError(403, "Resource not accessible");
+      found.body = ChangedPullRequest.parse(await context.req.json()).body;
+    }
+    return context.json(pullRequestJson(found));
   });
   api.notFound(() => {
     throw new HostError(404, "Not Found");

@@ -15,7 +15,8 @@ export const claudeArguments = ({
   reports = false,
   hears = false,
   asks,
-}: Pick<AgentStart, "cwd" | "launch" | "session" | "reports" | "hears" | "asks">): string[] => [
+  also = [],
+}: Pick<AgentStart, "also" | "cwd" | "launch" | "session" | "reports" | "hears" | "asks">): string[] => [
   "-p",
   ...(asks?.plan ? launch.args.filter((argument) => argument !== bypassFlag) : launch.args),
   ...askArguments(launch, asks),
@@ -27,6 +28,7 @@ export const claudeArguments = ({
   // Restores the repository's CLAUDE.md, which `--setting-sources` drops with the rest.
   "--add-dir",
   cwd,
+  ...also,
   // A profile may ask for a form of its own.
   ...(reports && !launch.args.some((argument) => argument.startsWith("--json-schema"))
     ? [`--json-schema=${JSON.stringify(reportSchema)}`]

@@ -85,7 +85,7 @@ const loginToken = async (settings: ClaudeSettings): Promise<string | null> => {
 
 /** What a sandboxed process may see. */
 const runOf = async (
-  { cwd, launch, session, borrows = [] }: AgentStart,
+  { cwd, launch, session, borrows = [], also = [] }: AgentStart,
   { settings, env, ways }: Pick<Surroundings, "settings" | "env"> & { ways: WaysOut },
 ): Promise<Omit<Run, "word" | "onDenied">> => {
   const project = projectName(cwd);
@@ -98,7 +98,7 @@ const runOf = async (
     path: env["PATH"] ?? "",
     home: settings.agentHome,
     cwd,
-    writable: [launch.configDir, transcripts],
+    writable: [launch.configDir, transcripts, ...also],
     readable: [...borrows, ...elsewhere],
     ...(launch.mounts && { mounts: launch.mounts }),
     routes: ways.routes,

@@ -17,6 +17,7 @@ export type RunOptions = JobFlags & {
   repo?: string | false;
   profile: string;
   baseRef?: string;
+  also?: string[];
   worktreeId?: string;
   sessionId?: string;
   filePath?: string;
@@ -33,7 +34,7 @@ export const run = async (argument: string | undefined, options: RunOptions): Pr
   checkFlags(options);
   const task = await readTask(argument, options.editor);
   const connection = connect();
-  const input = { task, ...(await placeOf(options, connection)), ...restOf(options) };
+  const input = { task, ...(await placeOf(options, connection)), ...restOf(options, connection) };
   return await submit(connection.client, { ...input, ...optionsOf(options) }, options);
 };
 
@@ -115,7 +116,13 @@ export const placeOf = async (
   return named;
 };
 
-const restOf = (options: RunOptions) => ({
+/** `URL[@ref]`: the last `@` behind the last `/` parts them. */
+const furtherOf = (word: string, gitHost: string) => {
+  const [, url = word, base_ref = ""] = /^(.*\/[^/]*)@([^@/]+)$/.exec(word) ?? [];
+  return { repo_url: repositoryOf(url, gitHost), base_ref };
+};
+
+const restOf = (options: RunOptions, connection: Connection) => ({
   profile: options.profile,
   session_id: options.sessionId ?? "",
   file_path: options.filePath ?? "",
@@ -123,4 +130,5 @@ const restOf = (options: RunOptions) => ({
   private: options.public !== true,
   worktree_id: options.worktreeId ?? "",
   allow_hosts: options.allowHost ?? [],
+  repositories: (options.also ?? []).map((word) => furtherOf(word, connection.gitHost)),
 });

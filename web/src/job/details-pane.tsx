@@ -35,6 +35,10 @@ export const DetailsPane = ({ job }: { job: Job }) => {
   ];
   const shown = [
     ...facts.map(([name, key]) => [name, String(job[key] ?? "")] as const),
+    ...job.repositories.map(
+      ({ repo_url: url, branch, pr_url: pull, error }) =>
+        ["Also", [url, pull ?? branch, error].filter(Boolean).join(" ")] as const,
+    ),
     ["Sandbox", sandboxText(job) ?? ""] as const,
     ...Object.entries(job.options).map(
       ([name, value]) => [`Option ${name.replaceAll("_", " ")}`, String(value ?? "")] as const,

@@ -1,0 +1,48 @@
+import { repositoryName } from "../contract/repository-url.ts";
+import type { Worktree } from "./repos.ts";
+
+/*
+ * A task may have several repositories. Each further one has a worktree beside the main one, `{worktree}/../{id}`, whose id
+ * is that of the main one, a dash, and the repository's name: see docs/decisions/0021.
+ */
+
+/**
+ * A name for each repository, in order, each another: the last part of its URL, of letters, digits, `-` and `_`.
+ *
+ * | URL                                    | name     |
+ * |----------------------------------------|----------|
+ * | https://github.com/acme/app.git        | `app`    |
+ * | https://github.com/other/app           | `app-2`  |
+ * | https://github.com/acme/site.js        | `site-js`|
+ * | nothing of its last part can stay      | `repository` |
+ */
+export const repositoryNames = (urls: readonly string[]): string[] => {
+  const names: string[] = [];
+  for (const url of urls) {
+    const last =
+      repositoryName(url)
+        .replace(/\.git$/, "")
+        .split("/")
+        .at(-1) ?? "";
+    const name =
+      last
+        .replaceAll(/[^A-Za-z0-9_]+/g, "-")
+        .replaceAll(/^-+|-+$/g, "")
+        .slice(0, 50) || "repository";
+    let distinct = name;
+    for (let number = 2; names.includes(distinct); number += 1) distinct = `${name}-${number}`;
+    names.push(distinct);
+  }
+  return names;
+};
+
+/** The id of a further repository's worktree. */
+export const furtherId = (worktreeId: string, name: string): string => `${worktreeId}-${name}`;
+
+/** The worktree that a worktree lies beside, by its id; of a main one: itself. */
+export const mainId = (worktreeId: string): string =>
+  /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-/.exec(worktreeId)?.[1] ?? worktreeId;
+
+/** A warning: a job names only the saved work of its own repository. */
+export const furtherSaved = ({ repoUrl, cacheDir }: Worktree, ref: string): string =>
+  `The work on ${repoUrl} that was not pushed is saved as ${ref} in ${cacheDir}`;

@@ -1,0 +1,142 @@
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import type { Job } from "../../src/contract/job.ts";
+import { svc } from "../cli/run-svc.ts";
+import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
+import { git } from "../remote.ts";
+import { startService, type Service } from "../service.ts";
+import { runJob } from "./ended-job.ts";
+import { branchesOf, hostVariables, startHost, tipOf } from "./hosted.ts";
+
+/* Jobs with several repositories, as who submits sees them. */
+
+let host: FakeGitHost;
+let service: Service;
+
+beforeAll(async () => {
+  host = await startHost();
+  service = await startService({
+    env: {
+      ...hostVariables(host, host.createToken({ login: "robot" })),
+      SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "several-agent"),
+      SERVICE_AGENT_SANDBOX_READ: join(import.meta.dirname, "../fake-agent"),
+      ANTHROPIC_API_KEY: "sk-canary",
+    },
+  });
+});
+
+const pullOf = (url: string | null | undefined) => host.pullRequests.find((pull) => pull.url === url);
+const further = (...urls: string[]) => ({ repositories: urls.map((repo_url) => ({ repo_url })) });
+const shown = async (...args: string[]): Promise<string> =>
+  (await svc(args, { env: { SERVICE_PORT: new URL(service.url).port } })).stdout;
+const onlyOf = ({ repositories: [only] }: Job) => {
+  if (only === undefined) throw new Error("the job has no further repository");
+  return only;
+};
+const pathsOf = ({ worktree_path, repositories }: Job): string[] => [
+  worktree_path ?? "",
+  ...repositories.map(({ path }) => path ?? ""),
+];
+
+test("two repositories get a branch and a pull request each, which name each other; a continued job keeps both", async () => {
+  const app = await host.createRepository("acme", "app", { private: true });
+  const lib = await host.createRepository("acme", "lib", { private: true });
+  await git(lib.directory, "branch", "release-2", "main");
+  const flags = ["--repo", app.url, "--also", `${lib.url}@release-2`, "--wait"];
+  const id = (await shown("run", "Change both", ...flags)).slice(0, 36);
+  const { job } = await service.client.get_job({ job_id: id.slice(0, 8) });
+  expect([job.error, job.warnings]).toEqual([null, []]);
+  expect(job).toMatchObject({ status: "succeeded", outcome: "changed", diff_stat: { files: 2 } });
+  const other = onlyOf(job);
+  expect(other).toMatchObject({ repo_url: lib.url, base_ref: "release-2", branch: job.branch, error: null });
+  expect([await tipOf(app, job.branch), await tipOf(lib, job.branch)]).toEqual([
+    job.commit_sha,
+    other.commit_sha,
+  ]);
+  expect(pullOf(other.pr_url)).toMatchObject({ base: "release-2", head: job.branch });
+  expect(pullOf(job.pr_url)?.body).toContain(other.pr_url);
+  expect(pullOf(other.pr_url)?.body).toContain(job.pr_url);
+  expect(await shown("job", job.id)).toContain(`acme/lib ${other.pr_url}`);
+
+  const second = await runJob(service, "Go on", { session_id: job.session_id });
+  expect(second).toMatchObject({ status: "succeeded", branch: job.branch, pr_url: job.pr_url });
+  expect(onlyOf(second)).toMatchObject({ path: other.path, pr_url: other.pr_url, error: null });
+  expect(await tipOf(lib, job.branch)).toBe(onlyOf(second).commit_sha);
+  expect(onlyOf(second).commit_sha).not.toBe(other.commit_sha);
+  expect(pullOf(job.pr_url)?.body.split(String(other.pr_url))).toHaveLength(2);
+});
+
+test("the worktree of a further repository is in use with the main one, and a cleanup removes each", async () => {
+  const app = await host.createRepository("acme", "tidy");
+  const lib = await host.createRepository("acme", "tidy-lib");
+  const second = await runJob(service, "Change both", { repo_url: app.url, ...further(lib.url) });
+  const { worktrees } = await service.client.list_worktrees({});
+  const known = worktrees.filter(({ path }) => pathsOf(second).includes(path));
+  expect(known).toMatchObject([{ status: "ready" }, { status: "ready" }]);
+  expect(new Set(known.map(({ job_id }) => job_id))).toEqual(new Set([second.id]));
+  const { results } = await service.client.cleanup_worktrees({ paths: pathsOf(second).toReversed().join() });
+  expect(results).toMatchObject([{ error: null }, { error: null }]);
+  expect(pathsOf(second).map((path) => existsSync(path))).toEqual([false, false]);
+});
+
+test("where one is not delivered, the job fails, and the others have their branch and pull request", async () => {
+  const app = await host.createRepository("acme", "main-one");
+  const [closed, open] = [
+    await host.createRepository("acme", "closed"),
+    await host.createRepository("acme", "open"),
+  ];
+  const hook = join(closed.directory, "hooks", "pre-receive");
+  await writeFile(hook, "#!/bin/sh\necho 'no pushes on fridays'\nexit 1\n", { mode: 0o755 });
+  const job = await runJob(service, "Change all", { repo_url: app.url, ...further(closed.url, open.url) });
+  expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed", outcome: "changed" });
+  expect(job.error).toContain("no pushes on fridays");
+  const [first, second] = job.repositories;
+  expect(first).toMatchObject({ pr_url: null, error: expect.stringContaining("no pushes on fridays") });
+  expect(job.warnings.join()).toContain(`The work on ${closed.url} that was not pushed is saved as`);
+  expect(second).toMatchObject({ error: null, pr_url: expect.stringContaining("/open/pull/") });
+  expect(await branchesOf(closed)).toEqual(["main"]);
+  expect([await tipOf(app, job.branch), await tipOf(open, job.branch)]).toEqual([
+    job.commit_sha,
+    second?.commit_sha,
+  ]);
+  expect(pullOf(job.pr_url)?.body).toContain(second?.pr_url);
+});
+
+test("repositories of one name lie apart; the git directory of one that is put in the place of another's is not followed", async () => {
+  const app = await host.createRepository("acme", "same", { seed: { mischief: "" } });
+  const other = await host.createRepository("guild", "same");
+  const job = await runJob(service, "Do harm", { repo_url: app.url, ...further(other.url) });
+  expect(job).toMatchObject({ status: "failed", failure_reason: "push_failed" });
+  const [entry] = job.repositories;
+  expect(entry?.path?.endsWith("-same-2")).toBe(true);
+  const tip = await tipOf(app, job.branch);
+  expect(await git(app.directory, "log", "--format=%an", "--name-only", tip)).not.toContain("also.txt");
+  expect(entry).toMatchObject({ error: expect.any(String), pr_url: null });
+  expect(await branchesOf(other)).toEqual(["main"]);
+});
+
+test.each([
+  ["twice", ["https://localhost/acme/lib", "https://localhost/acme/lib.git"], "is named twice"],
+  ["the task's own", ["https://localhost/acme/app.git"], "is named twice"],
+  ["with a helper", ["ext::sh -c id"], "white space"],
+  ["with credentials", ["https://a:b@localhost/acme/lib"], "carries credentials"],
+  ["nine", Array.from({ length: 9 }, (_, at) => `https://localhost/acme/lib${at}`), "8"],
+])("further repositories that are named %s are refused", async (_, urls, why) => {
+  const asked = service.client.run_task({
+    task: "x",
+    repo_url: "https://localhost/acme/app",
+    ...further(...urls),
+  });
+  await expect(asked).rejects.toThrow(why);
+});
+
+test("an agent that may only read sees them, and nothing of it stays", async () => {
+  const app = await host.createRepository("acme", "read");
+  const lib = await host.createRepository("acme", "read-lib");
+  const job = await runJob(service, "Look", { repo_url: app.url, profile: "review", ...further(lib.url) });
+  expect(job).toMatchObject({ status: "succeeded", repositories: [{ pr_url: null, error: null }] });
+  expect(pathsOf(job).map((path) => existsSync(path))).toEqual([false, false]);
+  expect(await branchesOf(lib)).toEqual(["main"]);
+});
