@@ -7,6 +7,7 @@ import { svc } from "../cli/run-svc.ts";
 import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { git } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
+import { until } from "../until.ts";
 import { runJob } from "./ended-job.ts";
 import { branchesOf, hostVariables, startHost, tipOf } from "./hosted.ts";
 
@@ -15,16 +16,20 @@ import { branchesOf, hostVariables, startHost, tipOf } from "./hosted.ts";
 let host: FakeGitHost;
 let service: Service;
 
-beforeAll(async () => {
-  host = await startHost();
-  service = await startService({
+const start = (env: Record<string, string> = {}) =>
+  startService({
     env: {
+      ...env,
       ...hostVariables(host, host.createToken({ login: "robot" })),
       SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "several-agent"),
       SERVICE_AGENT_SANDBOX_READ: join(import.meta.dirname, "../fake-agent"),
       ANTHROPIC_API_KEY: "sk-canary",
     },
   });
+
+beforeAll(async () => {
+  host = await startHost();
+  service = await start();
 });
 
 const pullOf = (url: string | null | undefined) => host.pullRequests.find((pull) => pull.url === url);
@@ -139,4 +144,22 @@ test("an agent that may only read sees them, and nothing of it stays", async () 
   expect(job).toMatchObject({ status: "succeeded", repositories: [{ pr_url: null, error: null }] });
   expect(pathsOf(job).map((path) => existsSync(path))).toEqual([false, false]);
   expect(await branchesOf(lib)).toEqual(["main"]);
+});
+
+test("work of a cancelled job is saved in each repository, and then both worktrees are removed", async () => {
+  const { client } = await start({ SERVICE_WORKTREE_TTL: "0" });
+  const app = await host.createRepository("acme", "stopped");
+  const lib = await host.createRepository("acme", "stopped-lib");
+  const asked = { task: "scenario: hang", repo_url: app.url, ...further(lib.url) };
+  const { id } = (await client.run_task(asked)).job;
+  const now = async () => (await client.get_job({ job_id: id })).job;
+  const begun = await until(async () => {
+    const job = await now();
+    return existsSync(join(job.repositories[0]?.path ?? "/nowhere", "also.txt")) ? job : null;
+  });
+  await client.cancel_job({ job_id: id });
+  await until(() => pathsOf(begun).every((path) => !existsSync(path)));
+  const saved = (await now()).warnings.find((text) => text.startsWith(`The work on ${lib.url}`));
+  const [, ref = "", clone = ""] = /saved as (\S+) in (\S+)$/.exec(saved ?? "") ?? [];
+  expect(await git(clone, "ls-tree", "--name-only", ref)).toContain("also.txt");
 });
