@@ -84,7 +84,7 @@ describe("--json prints the body of the REST interface, every field of it", () =
 describe("svc run", () => {
   test("sends what its options say", async () => {
     const options =
-      "-r https://h/a/b -p review --base-ref dev --session-id s --file-path /f --create-repo --public --idempotency-key k";
+      "-r https://h/a/b -p review --base-ref dev --session-id s --file-path /f --create-repo --public --idempotency-key k --also git@h:a/c.git@v2 --also https://h/d@e/f";
     const { code, stdout } = await svc(["run", ...options.split(" "), "--", "-x"], { env });
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${job.id}\n` });
     expect(lastRequest()?.headers["idempotency-key"]).toBe("k");
@@ -99,6 +99,10 @@ describe("svc run", () => {
       private: false,
       worktree_id: "",
       allow_hosts: [],
+      repositories: [
+        { repo_url: "git@h:a/c.git", base_ref: "v2" },
+        { repo_url: "https://h/d@e/f", base_ref: "" },
+      ],
     });
     // Which does not go with making a repository.
     expect((await svc(["run", "x", "--worktree-id", "w"], { env })).code).toBe(0);
@@ -118,6 +122,7 @@ describe("svc run", () => {
       private: true,
       worktree_id: "",
       allow_hosts: [],
+      repositories: [],
     });
   });
 
