@@ -63,10 +63,11 @@ const profilesIn = async (home: string): Promise<void> => {
 
 beforeAll(async () => {
   host = await startHost();
-  env = hostVariables(host, host.createToken({ login: "robot" }));
+  const ofHost = hostVariables(host, host.createToken({ login: "robot" }));
+  env = { ...ofHost, ANTHROPIC_API_KEY: "sk-canary-of-the-model" };
   const home = await temporaryDirectory();
   await profilesIn(home);
-  service = await startService({ home, env: { ...env, ANTHROPIC_API_KEY: "sk-canary-of-the-model" } });
+  service = await startService({ home, env });
 });
 
 const pullOf = (job: Job) => host.pullRequests.find(({ url }) => url === job.pr_url);
@@ -144,21 +145,18 @@ test("a check is in the job's sandbox: no credential, no other process, no host"
 });
 
 test("a job whose service is killed while its checks run is taken up by the next: no turn of the agent more", async () => {
-  const home = await temporaryDirectory();
-  await profilesIn(home);
-  const first = await startService({ home, env });
-  const { job } = await first.client.run_task({
+  const { job } = await service.client.run_task({
     task: 'scenario: work {"file": ".gitignore", "content": "*.ignored"}',
     repo_url: (await makeRemote()).path,
     profile: "waits",
   });
-  const path = await until(async () => (await first.client.get_job({ job_id: job.id })).job.worktree_path);
+  const path = await until(async () => (await service.client.get_job({ job_id: job.id })).job.worktree_path);
   await until(async () => (await stat(join(path, "waited.ignored")).catch(() => null)) !== null);
-  await first.kill();
-  const second = await startService({ home, env });
+  await service.kill();
+  service = await startService({ home: service.home, env });
   const ended = await until(
     async () => {
-      const { job: now } = await second.client.get_job({ job_id: job.id });
+      const { job: now } = await service.client.get_job({ job_id: job.id });
       return now.ended_at === null ? null : now;
     },
     { seconds: 30, what: "its end" },

@@ -18,15 +18,6 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-const agents = {
-  "the stand-in": () => ({}),
-  "the real CLI": () => ({
-    SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
-    MODEL_API_BASE_URL: model.url,
-    MODEL_API_AUTH_TOKEN: "model-token",
-  }),
-};
-
 const jobOf = async ({ client }: Service, { id }: Pick<Job, "id">): Promise<Job> =>
   (await client.get_job({ job_id: id })).job;
 
@@ -67,8 +58,13 @@ const submit = async ({ client }: Service, task: string, options = {}): Promise<
   return (await client.run_task({ task, repo_url: remote.path, options })).job;
 };
 
-const keepsItsQuestion = async (how: "kill" | "stop", env: Record<string, string>): Promise<void> => {
-  const first = await startService({ env });
+/** @returns the service that was started anew, with `env` */
+const keepsItsQuestion = async (
+  first: Service,
+  how: "kill" | "stop",
+  env: Record<string, string>,
+): Promise<Service> => {
+  const heardBefore = model.requests.length;
   const job = await submit(first, "scenario: ask {}");
   const { id } = await asked(first, job);
   await first[how]();
@@ -82,22 +78,31 @@ const keepsItsQuestion = async (how: "kill" | "stop", env: Record<string, string
   const files = await Promise.all(
     (await readdir(String(done.worktree_path))).map((file) => read(done, file)),
   );
-  expect(files.join() + JSON.stringify(model.requests)).toContain("SQLite");
+  expect(files.join() + JSON.stringify(model.requests.slice(heardBefore))).toContain("SQLite");
+  return second;
 };
 
 describe("the real CLI", () => {
-  const env = agents["the real CLI"];
+  const env = () => ({
+    SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
+    MODEL_API_BASE_URL: model.url,
+    MODEL_API_AUTH_TOKEN: "model-token",
+  });
+  let service: Service;
+
+  beforeAll(async () => {
+    service = await startService({ env: { ...env(), SERVICE_QUESTION_LIVE: "0" } });
+  });
 
   test("is answered after its job was parked, also by a service that was started anew in between", async () => {
-    const first = await startService({ env: { ...env(), SERVICE_QUESTION_LIVE: "0" } });
-    const job = await submit(first, "scenario: ask {}");
-    const waiting = await parked(first, job);
+    const job = await submit(service, "scenario: ask {}");
+    const waiting = await parked(service, job);
     expect(waiting).toMatchObject({ status: "running", attempt: 1 });
-    await first.stop();
-    const second = await startService({ home: first.home, env: env() });
-    expect((await jobOf(second, job)).waiting).toEqual(waiting.waiting);
-    await second.client.answer_job({ job_id: job.id, answers: { "Which database?": "SQLite" } });
-    const done = await ended(second, job);
+    await service.stop();
+    service = await startService({ home: service.home, env: env() });
+    expect((await jobOf(service, job)).waiting).toEqual(waiting.waiting);
+    await service.client.answer_job({ job_id: job.id, answers: { "Which database?": "SQLite" } });
+    const done = await ended(service, job);
     expect(done).toMatchObject({
       status: "succeeded",
       outcome: "changed",
@@ -113,11 +118,11 @@ describe("the real CLI", () => {
     expect(await read(done, "answer.txt")).toContain("SQLite");
   });
 
-  test("keeps its question, with the same id, when the service that held it is killed", () =>
-    keepsItsQuestion("kill", env()));
+  test("keeps its question, with the same id, when the service that held it is killed", async () => {
+    service = await keepsItsQuestion(service, "kill", env());
+  });
 
   test("works by a plan once a person approves it; who sends it back gets another one", async () => {
-    const service = await startService({ env: env() });
     const job = await submit(service, "scenario: plan {}", { plan: true });
     const first = await asked(service, job);
     expect(first).toMatchObject({ kind: "plan", questions: [] });
@@ -134,10 +139,18 @@ describe("the real CLI", () => {
 });
 
 describe("the stand-in", () => {
-  const env = agents["the stand-in"];
+  let service: Service;
+
+  beforeAll(async () => {
+    const home = await temporaryDirectory();
+    const profiles = join(home, ".service", "profiles");
+    await mkdir(profiles, { recursive: true });
+    for (const how of ["fail", "never"])
+      await writeFile(join(profiles, `${how}.yml`), `extends: code\nquestions: ${how}\n`);
+    service = await startService({ home });
+  });
 
   test("gets the answer to its question in the process that asked", async () => {
-    const service = await startService({ env: env() });
     const job = await submit(service, "scenario: ask {}");
     const { id, questions, kind } = await asked(service, job);
     expect({ kind, question: questions[0]?.question }).toEqual({
@@ -151,11 +164,31 @@ describe("the stand-in", () => {
     expect(await read(done, "answer.txt")).toContain("SQLite");
   });
 
-  test("keeps its question, with the same id, when the service that held it is stopped", () =>
-    keepsItsQuestion("stop", env()));
+  test("ends its job by asking where the profile says fail, and cannot ask where it says never", async () => {
+    const remote = await makeRemote();
+    const run = async (profile: string) =>
+      ended(
+        service,
+        (await service.client.run_task({ task: "scenario: ask {}", repo_url: remote.path, profile })).job,
+      );
+    expect(await run("fail")).toMatchObject({
+      status: "failed",
+      failure_reason: "needs_input",
+      outcome: "question",
+      error: expect.stringContaining("Which database?") as string,
+    });
+    const { status, worktree_path } = await run("never");
+    expect(status).toBe("succeeded");
+    expect(await readFile(join(String(worktree_path), "answer.txt"), "utf8")).toContain(
+      "No such tool available",
+    );
+  });
+
+  test("keeps its question, with the same id, when the service that held it is stopped", async () => {
+    service = await keepsItsQuestion(service, "stop", { SERVICE_QUESTION_LIVE: "1" });
+  });
 
   test("does nothing when its plan is refused, held or parked", async () => {
-    const service = await startService({ env: { ...env(), SERVICE_QUESTION_LIVE: "1" } });
     const job = await submit(service, "scenario: plan {}", { plan: true });
     const other = await submit(service, "scenario: plan {}", { plan: true });
     await asked(service, job);
@@ -169,30 +202,4 @@ describe("the stand-in", () => {
         commit_sha: null,
       });
   });
-});
-
-test("a question ends the job where the profile says fail, and is never asked where it says never", async () => {
-  const home = await temporaryDirectory();
-  const profiles = join(home, ".service", "profiles");
-  await mkdir(profiles, { recursive: true });
-  for (const how of ["fail", "never"])
-    await writeFile(join(profiles, `${how}.yml`), `extends: code\nquestions: ${how}\n`);
-  const service = await startService({ home });
-  const remote = await makeRemote();
-  const run = async (profile: string) =>
-    ended(
-      service,
-      (await service.client.run_task({ task: "scenario: ask {}", repo_url: remote.path, profile })).job,
-    );
-  expect(await run("fail")).toMatchObject({
-    status: "failed",
-    failure_reason: "needs_input",
-    outcome: "question",
-    error: expect.stringContaining("Which database?") as string,
-  });
-  const { status, worktree_path } = await run("never");
-  expect(status).toBe("succeeded");
-  expect(await readFile(join(String(worktree_path), "answer.txt"), "utf8")).toContain(
-    "No such tool available",
-  );
 });
