@@ -167,7 +167,7 @@ test(`every file has at most ${longest} lines`, () => {
 const budgets: Record<string, number> = {
   agents: 3290,
   chat: 2666,
-  cli: 4641,
+  cli: 4642,
   client: 669,
   companions: 252,
   config: 1784,
@@ -184,7 +184,7 @@ const budgets: Record<string, number> = {
   place: 1268,
   profiles: 2371,
   repos: 4626,
-  runner: 2484,
+  runner: 2485,
   sandbox: 909,
   secrets: 326,
   store: 3215,
