@@ -1,6 +1,7 @@
 import type { AgentEvent } from "../contract/event.ts";
 import type { FailureReason, JobSandbox, Question, Report, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
+import type { AgentSecret } from "../sandbox/placeholders.ts";
 import type { Allowed, Mount } from "../sandbox/sandbox.ts";
 
 /**
@@ -75,15 +76,6 @@ export type AgentLaunch = {
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */
   maxBudgetUsd: number | null;
-};
-
-type AgentSecret = {
-  name: string;
-  placeholder: string;
-  value: string;
-  /** Names, or `name:port`. */
-  hosts: readonly string[];
-  header: string | null;
 };
 
 export type StartedAgent = { ok: true; process: AgentProcess } | { ok: false; outcome: TurnOutcome };

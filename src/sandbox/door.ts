@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import http, { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
-import https from "node:https";
+import https, { type RequestOptions } from "node:https";
 import {
   connect,
   createServer,
@@ -14,10 +14,22 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
+import { TLSSocket, type SecureContext } from "node:tls";
 import { addressesOf, byTheSystem, isRefusedAddress } from "../lib/addresses.ts";
 import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { endToEnd } from "../lib/end-to-end.ts";
 import { connectThrough, proxyAgents, type ProxyAgent } from "../lib/upstream.ts";
+import { createAuthority } from "./authority.ts";
+import {
+  objectionTo,
+  putIn,
+  requireHeaderValues,
+  secretsFor,
+  takenOut,
+  type AgentSecret,
+  type HostAndPort,
+} from "./placeholders.ts";
+import { Refusal, refusalOf, refuse, say } from "./refusal.ts";
 
 /** A part of the door that leads to one address of the operator's: the model, the service's receiver of telemetry. */
 export type Route = {
@@ -32,6 +44,8 @@ export type Route = {
 export type DoorOptions = {
   routes: readonly Route[];
   hosts: readonly AllowedHost[];
+  /** What the client has placeholders for. Absent: none. */
+  secrets?: readonly AgentSecret[];
   /** Called for each refusal: `registry.example.com:443`. */
   onDenied: (name: string) => void;
   /**
@@ -53,6 +67,8 @@ export type Door = AsyncDisposable & {
   socket: string;
   /** Of 127.0.0.1; null: it has none. */
   port: number | null;
+  /** Of the authority that its client has to trust for hosts with secrets, PEM; null: there are none. */
+  certificate: string | null;
 };
 
 /** Most connections at once; how long the head of a request, a name or a connection may take; longest silence. */
@@ -71,7 +87,8 @@ type Settings = Required<Omit<DoorOptions, "proxy">> & {
  * |---|---|
  * | `/path` of a route, or `http://any.invalid/path` | goes to the route's target, with what only the service knows |
  * | any other `/path` | 404 |
- * | CONNECT, `http://host/…`, and the host is in the list | goes there |
+ * | CONNECT to a host that a secret names | TLS ends here, and each request goes there with the secret's value |
+ * | CONNECT, `http://host/…`, and the host is in the list | goes there unread |
  * | the same, not in the list, or it leads to an address of this host, link-local or of metadata | 403, and told |
  * | the name cannot be resolved; the host cannot be reached | 502; 504 after 10 s |
  *
@@ -84,12 +101,16 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const limits = { ...usual, ...options.limits };
   const { connectMs, atOnce } = limits;
   const set = { agents, limits, proxies: proxyAgents(options.proxy) };
-  const settings: Settings = { resolve: byTheSystem, word: null, within: tmpdir(), ...options, ...set };
+  const usually = { resolve: byTheSystem, word: null, within: tmpdir(), secrets: [] };
+  const settings: Settings = { ...usually, ...options, ...set };
+  requireHeaderValues(settings.secrets);
+  const authority = settings.secrets.length === 0 ? null : await createAuthority();
   const directory = await mkdtemp(join(settings.within, "door-"));
   const socket = join(directory, "s");
   if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
   const clients = new Set<Duplex>();
   const [busy, known] = [new WeakSet<Duplex>(), new WeakSet<Duplex>()];
+  const ended = new WeakMap<Duplex, Ended>();
   /** A connection whose client has said the word is the run's. */
   const isRun = ({ socket: client, headers }: IncomingMessage): boolean => {
     if (says(headers, settings.word)) known.add(client);
@@ -115,8 +136,14 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
     busy.add(client);
     answer.once("close", () => busy.delete(client));
     const path = ownPath.exec(url)?.[1];
+    const inside = ended.get(client);
     counted(async () => {
-      const target = path === undefined ? await toHost(settings, asked) : toRoute(settings, asked, path);
+      const target =
+        inside !== undefined
+          ? toEnded(settings, asked, inside)
+          : path === undefined
+            ? await toHost(settings, asked)
+            : toRoute(settings, asked, path);
       await pass(asked, answer, target, limits);
     }).catch((error: unknown) => refuse(answer, error));
   });
@@ -125,23 +152,26 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   server.on("connect", (asked, client, head) => {
     client.on("error", () => client.destroy());
     if (!isRun(asked)) return say(client, stranger);
+    if (ended.has(client)) return say(client, new Refusal(400, "Ask for a path"));
     if (ownAuthority.test(asked.url ?? "")) {
       client.write(established);
       client.unshift(head);
       return void server.emit("connection", client);
     }
-    counted(() => tunnel(settings, asked)).then(
-      (host) => {
-        if (client.destroyed) return void host.destroy();
-        client.write(established);
-        if (head.length > 0) host.write(head);
-        client.pipe(host).pipe(client);
-        client.once("close", () => host.destroy());
-        host.once("close", () => client.destroy());
-        host.on("error", () => host.destroy());
-      },
-      (error: unknown) => say(client, refusalOf(error)),
-    );
+    counted(async () => {
+      const target = targetOf(asked);
+      const secrets = secretsFor(settings.secrets, target);
+      if (authority === null || secrets.length === 0)
+        return connected(client, head, await tunnel(settings, target));
+      const how = await judged(settings, target);
+      const context = await authority.contextFor(target.name);
+      if (client.destroyed) return;
+      endTls(client, head, { context, connectMs }, (plain) => {
+        known.add(plain);
+        ended.set(plain, { target, secrets, how });
+        server.emit("connection", plain);
+      });
+    }).catch((error: unknown) => say(client, refusalOf(error)));
   });
   server.on("clientError", (_error, client) => say(client, new Refusal(400, "This is no whole request")));
   await once(server.listen(socket), "listening");
@@ -149,6 +179,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const listener = settings.word === null ? null : await listenAtPort(server, atOnce);
   return {
     socket,
+    certificate: authority?.certificate ?? null,
     port: listener === null ? null : (listener.address() as AddressInfo).port,
     [Symbol.asyncDispose]: async () => {
       listener?.close();
@@ -163,18 +194,46 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n";
 
+/** Two sides of a tunnel, of which nothing is read. */
+const connected = (client: Duplex, head: Buffer, host: Socket): void => {
+  if (client.destroyed) return void host.destroy();
+  client.write(established);
+  if (head.length > 0) host.write(head);
+  client.pipe(host).pipe(client);
+  client.once("close", () => host.destroy());
+  host.once("close", () => client.destroy());
+  host.on("error", () => host.destroy());
+};
+
+/** Of a connection whose TLS is ended here. */
+type Ended = { target: HostAndPort; secrets: readonly AgentSecret[]; how: Way };
+
+/** Calls with what comes out of TLS once its handshake is over; a client that does not finish it is let go. */
+const endTls = (
+  client: Duplex,
+  head: Buffer,
+  { context, connectMs }: { context: SecureContext; connectMs: number },
+  onPlain: (plain: TLSSocket) => void,
+): void => {
+  client.write(established);
+  client.unshift(head);
+  const plain = new TLSSocket(client, {
+    isServer: true,
+    secureContext: context,
+    ALPNProtocols: ["http/1.1"],
+  });
+  const late = setTimeout(() => client.destroy(), connectMs);
+  client.once("close", () => clearTimeout(late));
+  plain.on("error", () => plain.destroy()).once("close", () => client.destroy());
+  plain.once("secure", () => {
+    clearTimeout(late);
+    onPlain(plain);
+  });
+};
+
 /** Paths of routes, also behind a name that no host can have. Clients of a proxy want one; some ask for it by CONNECT. */
 const ownPath = /^(?:http:\/\/[a-z]+\.invalid(?::80)?)?(\/.*)$/is;
 const ownAuthority = /^[a-z]+\.invalid:80$/i;
-
-/** A request that the door answers itself. */
-class Refusal extends Error {
-  readonly status: number;
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
 
 /** Its connections are the server's. */
 const listenAtPort = async (server: http.Server, atOnce: number): Promise<Server> => {
@@ -193,36 +252,13 @@ const says = (headers: IncomingHttpHeaders, word: string | null): boolean => {
 
 const stranger = new Refusal(407, "This is the door of a run, and needs its word");
 
-/** git tells its password only when it is asked for it. */
-const headOf = (status: number): Record<string, string> => ({
-  ...(status === 407 && { "proxy-authenticate": 'Basic realm="run"' }),
-  "content-type": "text/plain",
-  connection: "close",
-});
-
-const refusalOf = (error: unknown): Refusal =>
-  error instanceof Refusal ? error : new Refusal(502, `The host cannot be reached: ${String(error)}`);
-
-const refuse = (answer: ServerResponse, error: unknown): void => {
-  const { status, message } = refusalOf(error);
-  if (answer.headersSent) return void answer.destroy();
-  answer.writeHead(status, headOf(status)).end(`${message}\n`);
-};
-
-/** The last words on a connection. A client that does not read on must not keep it open. */
-const say = (client: Duplex, { status, message }: Refusal): void => {
-  if (!client.writable) return void client.destroy();
-  const lines = Object.entries(headOf(status)).map(([name, value]) => `${name}: ${value}\r\n`);
-  client
-    .resume()
-    .end(`HTTP/1.1 ${status} Refused\r\n${lines.join("")}\r\n${message}\n`, () => client.destroy());
-};
-
 type Target = {
   url: URL;
   headers: Record<string, string | string[]>;
   /** How it is reached: a route by connections that are kept, a host at the addresses that were judged. */
-  how: Way | { agent: http.Agent };
+  how: { agent: http.Agent | false; lookup?: LookupFunction | undefined } & RequestOptions;
+  /** What the answer's headers may not tell; absent: nothing. */
+  secrets?: readonly AgentSecret[];
 };
 
 type Way = { agent: ProxyAgent; lookup?: never } | { agent: false; lookup?: LookupFunction };
@@ -243,6 +279,26 @@ const toRoute = ({ routes, agents, proxies }: Settings, asked: IncomingMessage, 
   const headers = route.headers === null ? endToEnd(asked) : { ...kept, ...route.headers };
   const agent = proxies.of(place) ?? agents[place.protocol] ?? false;
   return { url: place, headers: { ...headers, host: place.host }, how: { agent } };
+};
+
+const toEnded = (
+  { agents }: Settings,
+  asked: IncomingMessage,
+  { target, secrets, how: { agent, lookup } }: Ended,
+): Target => {
+  const { servername } = asked.socket as TLSSocket & { servername: string | false };
+  const { method, url: path = "/", headers } = asked;
+  const objection = objectionTo({ method, url: path, headers, servername }, target);
+  if (objection !== null) throw new Refusal(objection.status, objection.message);
+  const name = target.name.includes(":") ? `[${target.name}]` : target.name;
+  const url = new URL(`https://${name}:${target.port}`);
+  return {
+    url,
+    headers: { ...putIn(endToEnd(asked), secrets), host: url.host },
+    // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    how: { path, lookup, agent: agent || (agents["https:"] ?? false), rejectUnauthorized: true },
+    secrets,
+  };
 };
 
 const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Target> => {
@@ -284,16 +340,22 @@ const directly = (name: string, addresses: string[] | null): Way => {
   return { agent: false, lookup: (_name, _options, callback) => callback(null, found) };
 };
 
-const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promise<Socket> => {
+const targetOf = ({ url = "" }: IncomingMessage): HostAndPort => {
   const [, bracketed, plain, port] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(url) ?? [];
-  const target = { name: bracketed ?? plain ?? "", port: Number(port) };
+  const target = { name: (bracketed ?? plain ?? "").toLowerCase(), port: Number(port) };
   if (target.name === "" || target.port < 1 || target.port > 65_535)
     throw new Refusal(400, "CONNECT takes host:port");
+  return target;
+};
+
+const tunnel = async (settings: Settings, target: HostAndPort): Promise<Socket> => {
   const { agent, lookup } = await judged(settings, target);
   const { connectMs, silentMs } = settings.limits;
   if (agent !== false) return await connectThrough(agent, target, connectMs);
   const socket = connect({ host: target.name, port: target.port, noDelay: true, ...(lookup && { lookup }) });
-  socket.setTimeout(connectMs, () => socket.destroy(new Refusal(504, `${url} does not answer`)));
+  socket.setTimeout(connectMs, () =>
+    socket.destroy(new Refusal(504, `${target.name}:${target.port} does not answer`)),
+  );
   await once(socket, "connect");
   socket.setTimeout(silentMs, () => socket.destroy());
   return socket;
@@ -303,7 +365,7 @@ const tunnel = async (settings: Settings, { url = "" }: IncomingMessage): Promis
 const pass = async (
   asked: IncomingMessage,
   answer: ServerResponse,
-  { url, headers, how }: Target,
+  { url, headers, how, secrets = [] }: Target,
   { connectMs, silentMs }: typeof usual,
 ): Promise<void> => {
   const isTls = url.protocol === "https:";
@@ -332,7 +394,7 @@ const pass = async (
     // One that changes the protocol ends without either.
     sent.once("close", () => reject(new Error(`${url.host} gave no answer`)));
   });
-  answer.writeHead(got.statusCode ?? 502, endToEnd(got));
+  answer.writeHead(got.statusCode ?? 502, takenOut(endToEnd(got), secrets));
   answer.flushHeaders();
   pipeline(got, answer, () => undefined);
 };

@@ -2,16 +2,18 @@ import { randomUUID } from "node:crypto";
 import { mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, join } from "node:path";
-import type { AllowedHost } from "../lib/allowed-hosts.ts";
+import { parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { isBelow } from "../lib/is-below.ts";
 import { limit, removeGroups, type Limited, type Limits } from "../lib/process/limits.ts";
 import { programFiles } from "../lib/process/program-files.ts";
 import { supervise, type Box } from "../lib/process/supervise.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { modelHost } from "./arguments.ts";
+import { writeTrust } from "./authority.ts";
 import { findBwrap } from "./bwrap.ts";
 import { openDoor, type Door, type Route } from "./door.ts";
 import { findLandlock } from "./landlock.ts";
+import type { AgentSecret } from "./placeholders.ts";
 
 /** What one run may use beside its own worktree and configuration. */
 export type Allowed = Limits & {
@@ -42,6 +44,8 @@ export type Run = {
   mounts?: readonly Mount[];
   routes: readonly Route[];
   allowed: Allowed;
+  /** What it has placeholders for, and may reach the hosts of; see `secretsProblem`. Absent: none. */
+  secrets?: readonly AgentSecret[];
   /**
    * What stands inside for the model's credential. Where others can reach the door, too, it answers only requests that carry
    * it: as `authorization: Bearer`, `x-api-key`, or password of the proxy. Absent: routes are not asked for there.
@@ -168,15 +172,25 @@ const configuration =
     .split(" ")
     .map((name) => `/etc/${name}`);
 
+/** Why no door can put secrets into what a run sends; null: one can, or there are no secrets. */
+const secretsProblem = ({ secrets = [], allowed }: Pick<Run, "secrets" | "allowed">): string | null =>
+  secrets.length > 0 && allowed.openNetwork
+    ? "An agent gets its secrets from the door of its sandbox, and `*` opens the network beside it: name hosts instead"
+    : null;
+
 const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
-  const { allowed, routes, onDenied, word = randomUUID() } = run;
+  const { allowed, routes, onDenied, secrets = [], word = randomUUID() } = run;
+  const problem = secretsProblem(run);
+  if (problem !== null) throw new Error(problem);
   await using made = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), beginning(service)));
   made.defer(() => removeTree(directory).catch(() => undefined));
-  const { hosts, openNetwork } = allowed;
-  const door = made.use(
-    await openDoor({ routes, hosts, onDenied, within: directory, ...(kind.sharesNetwork && { word }) }),
-  );
+  const { openNetwork } = allowed;
+  const hosts = [...allowed.hosts, ...secrets.flatMap((secret) => parseHosts(secret.hosts))];
+  const told = { routes, hosts, secrets, onDenied, within: directory };
+  const door = made.use(await openDoor({ ...told, ...(kind.sharesNetwork && { word }) }));
+  const trust =
+    door.certificate === null ? null : await writeTrust(await realpath(directory), door.certificate);
   const limits = made.use(await limit(allowed, kind.countsApart, basename(directory)));
   const programs = await programFiles([run.command, "node"], run.path);
   const read = await placesOf(allowed.read, service.reserved);
@@ -185,7 +199,12 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   const place: Place = {
     directory,
     cwd,
-    readable: [...programs.readable, ...(await placesOf(run.readable)).paths, ...read.paths],
+    readable: [
+      ...programs.readable,
+      ...(await placesOf(run.readable)).paths,
+      ...read.paths,
+      ...(trust === null ? [] : [trust.directory]),
+    ],
     writable: [cwd, ...(await placesOf(run.writable)).paths, ...write.paths],
     optional: openNetwork ? [...configuration, "/etc/resolv.conf"] : configuration,
     loopback: hosts.flatMap(({ name, port, local }) =>
@@ -194,14 +213,17 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
     door,
     limits,
   };
-  const { box, model, env, warnings, proxy } = await kind.wrap(run, place);
+  const { box, model, env, warnings, proxy } = await kind.wrap(
+    { ...run, allowed: { ...allowed, hosts } },
+    place,
+  );
   const path = [...programs.path, run.path].join(delimiter);
   const login = kind.sharesNetwork ? `run:${word}@` : "";
   const all = made.move();
   return {
     box,
     model,
-    env: { ...env, PATH: path, ...(openNetwork ? {} : proxied(`http://${login}${proxy}`)) },
+    env: { ...env, ...trust?.env, PATH: path, ...(openNetwork ? {} : proxied(`http://${login}${proxy}`)) },
     limits: limits.kind,
     warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
     [Symbol.asyncDispose]: () => all.disposeAsync(),

@@ -1,7 +1,9 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { generate } from "selfsigned";
 import { beforeAll, expect, test } from "vitest";
 import { secretPhases } from "../../src/contract/secret.ts";
 import { afterFile } from "../cleanup.ts";
@@ -19,6 +21,9 @@ let home: string;
 /** A host of this machine, and what it was sent. */
 let host: string;
 const received: string[] = [];
+/** Another one, by TLS, whose certificate the service trusts. */
+let tlsHost: string;
+const authorized: string[] = [];
 
 beforeAll(async () => {
   home = await temporaryDirectory();
@@ -29,9 +34,26 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   afterFile(() => void server.close());
   host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { private: key, cert } = await generate([{ name: "commonName", value: "test" }], {
+    keyType: "ec",
+    extensions: [
+      { name: "basicConstraints", cA: true, critical: true },
+      { name: "subjectAltName", altNames: [{ type: 7, ip: "127.0.0.1" }] },
+    ],
+  });
+  const secure = createSecureServer({ key, cert }, (asked, answer) => {
+    authorized.push(`${asked.url} ${asked.headers.authorization}`);
+    answer.end(`hello ${asked.url}\n`);
+  });
+  await new Promise<void>((resolve) => secure.listen(0, "127.0.0.1", resolve));
+  afterFile(() => void secure.close());
+  tlsHost = `127.0.0.1:${(secure.address() as AddressInfo).port}`;
+  await writeFile(join(home, "ca.pem"), cert);
   service = await startService({
     home,
     env: {
+      NODE_EXTRA_CA_CERTS: join(home, "ca.pem"),
+      SERVICE_AGENT_SANDBOX_HOSTS: tlsHost,
       SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "secrets-agent"),
       SERVICE_AGENT_SANDBOX_READ: join(import.meta.dirname, "../fake-agent"),
       ANTHROPIC_API_KEY: "sk-canary",
@@ -118,4 +140,20 @@ test("secrets of each phase are found nowhere but where they belong", async () =
   expect(leaks).toEqual([]);
   expect(await filesWith(home, secretPhases.flatMap(formsOf))).toEqual([]);
   expect((await stat(join(home, ".service/jobs/secrets.key"))).mode & 0o777).toBe(0o600);
+});
+
+test("an agent's placeholder becomes the value on its way to the secret's host alone", async () => {
+  const setup = { env: { AT: `https://${tlsHost}` } };
+  const { path: repo } = await makeRemote({
+    ".svc/setup.yml": JSON.stringify(setup),
+    ".gitignore": "*.ignored",
+  });
+  const value = "the-real/value+0123456789";
+  await command(["set", "API_SECRET", "--repo", repo, "--phase", "agent", "--host", tlsHost], value);
+  const job = await runJob(service, "work", { repo_url: repo, profile: "code" });
+  expect({ status: job.status, error: job.error }).toEqual({ status: "succeeded", error: null });
+  const answered = await readFile(join(String(job.worktree_path), "answered.ignored"), "utf8");
+  expect(answered).toBe("hello /curl\nhello /node\n\n");
+  expect(authorized).toEqual([`/curl Bearer ${value}`, `/node Basic ${btoa(`me:${value}`)}`]);
+  expect(await filesWith(home, [value, btoa(`me:${value}`)])).toEqual([]);
 });

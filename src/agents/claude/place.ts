@@ -50,13 +50,13 @@ export const openPlace = async (
 };
 
 const inside = (
-  { allowed }: AgentLaunch,
+  { allowed, secrets = [] }: AgentLaunch,
   { mode, ways, entered }: { mode: Sandbox["mode"]; ways: WaysOut; entered: Entered },
 ): Place => ({
   box: entered.box,
   sandbox: {
     mode,
-    network: allowed.openNetwork ? "open" : allowed.hosts.length > 0 ? "hosts" : "model",
+    network: allowed.openNetwork ? "open" : allowed.hosts.length + secrets.length > 0 ? "hosts" : "model",
     limits: entered.limits,
   },
   warnings: entered.warnings,
@@ -102,6 +102,7 @@ const runOf = async (
     readable: [...borrows, ...elsewhere],
     ...(launch.mounts && { mounts: launch.mounts }),
     routes: ways.routes,
+    ...(launch.secrets && { secrets: launch.secrets }),
     allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
   };
 };
