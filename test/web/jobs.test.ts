@@ -112,10 +112,33 @@ test("by keys alone a job is written and submitted, and is one job however often
     await route.fetch();
     await route.abort();
   });
+  // Files are dropped, pasted and chosen; one is taken away again.
+  const bring = (event: string, data: string, name: string) =>
+    page.evaluate(`{
+      const ${data} = new DataTransfer();
+      ${data}.items.add(new File(["some words"], "${name}"));
+      const options = { ${data}, bubbles: true, cancelable: true };
+      document.querySelector("dialog textarea").dispatchEvent(new ${event}, options));
+    }`);
+  const removal = (name: string) => page.getByRole("button", { name: `Remove ${name}` });
+  await bring('DragEvent("drop"', "dataTransfer", "dropped.txt");
+  await removal("dropped.txt").waitFor();
+  await bring('ClipboardEvent("paste"', "clipboardData", "pasted.txt");
+  await removal("pasted.txt").waitFor();
+  await page.getByLabel("Files", { exact: true }).setInputFiles({
+    name: "lies.png",
+    mimeType: "image/png",
+    buffer: Buffer.from("no picture"),
+  });
+  await page.keyboard.press("Control+Enter");
+  await page.getByText('"lies.png" is no image/png').waitFor();
+  await removal("lies.png").click();
+  sent = 0;
+  await task.focus();
   await page.keyboard.press("Control+Enter");
   await page.waitForURL(/\/ui\/jobs\/[0-9a-f-]{36}$/);
   const { jobs } = await service.client.list_jobs({ q: "poem about queues" });
-  expect(jobs).toHaveLength(1);
+  expect(jobs.map(({ options }) => options.files)).toEqual([["dropped.txt", "pasted.txt"]]);
   expect(sent).toBe(2);
   expect(page.url()).toContain(jobs[0]?.id);
   expect(faults.filter((fault) => !fault.includes("ERR_FAILED"))).toEqual([]);

@@ -5,6 +5,7 @@ import type { Job } from "../../../src/contract/job.ts";
 import { Dialog, Form } from "../parts/dialog.tsx";
 import { useRead } from "../parts/read.ts";
 import { Select } from "../parts/filters.tsx";
+import { Attached, filesIn } from "./attached.tsx";
 import { client, connection, newKey } from "../shell/service.ts";
 
 type Field = {
@@ -49,12 +50,13 @@ export const NewJob = ({ onClose, onSubmitted }: Props) => {
     profile: profiles.filter(({ error }) => error === null).map(({ name }) => name),
   };
   const [draft, setDraft] = useState(kept);
+  const [files, setFiles] = useState<readonly File[]>([]);
   /** One for each text of the form: the same job when it is sent twice. */
   const key = useRef(newKey());
   const submit = useMutation({
     mutationFn: async () => {
       await connection.until((state) => state !== "offline");
-      return client().run_task(inputOf(draft), { idempotencyKey: key.current });
+      return client().run_task(inputOf(draft), { idempotencyKey: key.current, attach: files });
     },
     // Sent again with the same key, it is the same job.
     retry: (failures, error) => failures < 3 && error instanceof ClientError && error.status === 0,
@@ -72,6 +74,14 @@ export const NewJob = ({ onClose, onSubmitted }: Props) => {
     kept = { ...draft, [name]: value };
     setDraft(kept);
     key.current = newKey();
+  };
+  const attach = (all: readonly File[]): void => {
+    setFiles(all);
+    key.current = newKey();
+  };
+  const add = (event: { preventDefault: () => void }, data: DataTransfer | null): void => {
+    const more = filesIn(event, data);
+    if (more.length > 0) attach([...files, ...more]);
   };
   const chosen = profiles.find((each) => each.name === draft["profile"]);
   const shown = (field: Field) => (
@@ -93,8 +103,12 @@ export const NewJob = ({ onClose, onSubmitted }: Props) => {
         fault={other}
         note={<kbd>Ctrl Enter</kbd>}
         yes={submit.isPending ? "Submitting…" : "Submit"}
+        onPaste={(event) => add(event, event.clipboardData)}
+        onDragOver={(event) => event.preventDefault()}
+        onDrop={(event) => add(event, event.dataTransfer)}
       >
         {places.map(shown)}
+        <Attached files={files} change={attach} />
         <details className="wide" open={options.some(({ name }) => draft[name] || faults[name])}>
           <summary>Options of this job</summary>
           <div className="stack fields">{options.map(shown)}</div>

@@ -1,5 +1,5 @@
 import { useMutation } from "@tanstack/react-query";
-import { useEffect, useId, useRef, type ReactNode, useState } from "react";
+import { useEffect, useId, useRef, type ComponentProps, type ReactNode, useState } from "react";
 import { ClientError } from "../../../src/client/client-error.ts";
 
 type Props = {
@@ -55,17 +55,18 @@ type FormProps = {
   isReady?: boolean;
   className?: string;
   children: ReactNode;
-};
+} & Pick<ComponentProps<"form">, "onPaste" | "onDragOver" | "onDrop">;
 
 /** Fields, what went wrong, and a button that sends them; Ctrl Enter does, too. */
 export const Form = ({ yes, note, action, isReady = true, className = "", children, ...rest }: FormProps) => {
-  const { fault = action.error?.message } = rest;
+  const { fault = action.error?.message, ...handlers } = rest;
   const send = (event: { preventDefault: () => void }): void => {
     event.preventDefault();
     if (isReady && !action.isPending) action.mutate();
   };
   return (
     <form
+      {...handlers}
       className={`stack ${className}`}
       onSubmit={send}
       onKeyDown={(event) => {
