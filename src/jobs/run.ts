@@ -47,7 +47,6 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
       log.warn({ err: error, job: record.id }, "progress of the job was not noted");
     });
   };
-  /** Waits while the store is unreachable, until the run must end. */
   const whileReachable = async <Value>(ask: () => Promise<Value>): Promise<Value> => {
     for (;;) {
       try {
@@ -64,6 +63,7 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
     (await store.get(record.id).catch(() => null))?.asked?.answer ?? null;
   return {
     signal,
+    whileReachable,
     stage: (stage, detail) => {
       // A job that was parked, or whose agent was started again, has passed it.
       if (stages.some((passed) => passed.stage === stage && passed.attempt === record.attempt)) return;
@@ -123,6 +123,8 @@ export type Execute = (record: JobRecord, run: Run) => Promise<Outcome>;
 export type Run = {
   /** Aborted with a reason `Interruption`. */
   signal: AbortSignal;
+  /** Asks the store again while it is unreachable, until the run must end. */
+  whileReachable: <Value>(ask: () => Promise<Value>) => Promise<Value>;
   /** Stages from the push on are written at once: they decide whether a job whose instance is lost has succeeded. */
   stage: (stage: StageName, detail?: string) => void;
   event: (event: AgentEvent | CheckEvent | SetupEvent) => void;

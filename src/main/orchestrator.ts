@@ -184,7 +184,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     .start()
     .catch((err: unknown) => log.warn({ err }, "warm environments were not tidied up"));
   const secrets = createSecrets({ ...context, store: stores.secrets });
-  await secrets.maskAll();
+  void secrets.maskAll();
   const agentSecrets = { isSandboxed: sandbox.mode !== "off", inTheOpen: settings.secretsUnsandboxed };
   const runCommand = createRunCommand({ settings, env, redact, sandbox });
   const runner = createRunner({

@@ -77,13 +77,13 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     });
     const env = { ...ports, ...setup?.env };
     const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
-    const secrets = await deps.secrets.forJob(place.own.repoUrl, record.id);
+    const secrets = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
     const files: Attached = { parts: [], said: null };
     const given: Given = { run, profile, place, definitions, progress, within, secrets, files };
     if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
-    Object.assign(files, await attach(await filesOf(record), place.worktree.path));
+    Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
     return { setup, given };
   };
 

@@ -21,7 +21,9 @@ const openSecrets = async (jobsDir: string, over: { secretsKey?: string; kvUrl?:
   const records = await openFilesRecords(secretKind, { directory: join(jobsDir, "secrets"), now, log });
   const redact = createRedactor([]);
   const settings = { jobsDir, secretsKey: null, kvUrl: null, ...over };
-  const secrets = createSecrets({ store: createSecretStore(records), settings, redact, now, log });
+  const { signal } = new AbortController();
+  const store = createSecretStore(records);
+  const secrets = createSecrets({ store, settings, redact, now, log, signal });
   return { ...secrets, redact, settings };
 };
 

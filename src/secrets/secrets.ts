@@ -2,6 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 import { type Secret, type SecretIdentity, type SecretPhase, secretPhases } from "../contract/secret.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
+import { retry } from "../lib/wait.ts";
 import { matchesRepository } from "../profiles/match.ts";
 import type { SecretRecord, SecretStore } from "../store/secret-store.ts";
 import { type KeySettings, openKey, placeholderOf, seal, unseal } from "./seal.ts";
@@ -12,6 +13,8 @@ type Dependencies = {
   redact: Pick<Redactor, "add">;
   now: () => Date;
   log: Log;
+  /** Ends waiting for the store. */
+  signal: AbortSignal;
 };
 
 /** What a job gets in a phase. `placeholder`: what its agent has instead, into whose requests the sandbox's door puts the value. */
@@ -24,7 +27,7 @@ export type JobSecret = Pick<Secret, "name" | "hosts" | "header" | "created_at">
 export type JobSecrets = Record<SecretPhase, JobSecret[]>;
 
 /** Secrets of jobs: stored sealed, given by repository and phase, masked wherever text leaves the service. */
-export const createSecrets = ({ store, settings, redact, now, log }: Dependencies) => {
+export const createSecrets = ({ store, settings, redact, now, log, signal }: Dependencies) => {
   // As long as the process lives: what a job was given stays in what it has written.
   const mask = (text: string): void => redact.add(text, new Date(8.64e15));
 
@@ -76,10 +79,10 @@ export const createSecrets = ({ store, settings, redact, now, log }: Dependencie
     namesForAgent: async (repoUrl: string): Promise<string[]> =>
       matching(await store.ofPhase("agent"), repoUrl).map(({ name }) => name),
 
-    /** After a start: what earlier jobs were given is masked again. */
+    /** After a start, once the store is there: what earlier jobs were given is masked again. Never rejects. */
     maskAll: async (): Promise<void> => {
       const warn = (err: unknown): void => log.warn({ err }, "a secret cannot be read, and is not masked");
-      const all = await store.all().catch((error: unknown) => (warn(error), []));
+      const all = await retry(store.all, { first: 1000, longest: 30_000, signal }).catch(() => []);
       for (const record of all) await opened([record], "").catch(warn);
     },
   };

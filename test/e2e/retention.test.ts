@@ -26,7 +26,7 @@ test.concurrent("an ended job is forgotten when its time is over: record, events
   const service = await startService({ env: { SERVICE_JOB_TTL: "2" } });
   const ask = asks(service);
   const remote = await makeRemote();
-  const options = { files: [{ name: "a.txt", content: "" }] };
+  const options = { files: [{ name: "a.txt", content: "a" }] };
   const { id, worktree_path } = await ask.run({ task: "Do it", repo_url: remote.path, options });
   await until(
     async () => {
