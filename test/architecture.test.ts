@@ -193,7 +193,7 @@ const budgets: Record<string, number> = {
   tui: 669,
   view: 1702,
   worktrees: 1582,
-  web: 7270,
+  web: 7298,
 };
 
 test("no room has more lines than its budget, and no budget is more than 2 % above its room", () => {

@@ -125,7 +125,16 @@ test("by keys alone a job is written and submitted, and is one job however often
   await removal("dropped.txt").waitFor();
   await bring('ClipboardEvent("paste"', "clipboardData", "pasted.txt");
   await removal("pasted.txt").waitFor();
-  await page.getByLabel("Files", { exact: true }).setInputFiles({
+  await bring('ClipboardEvent("paste"', "clipboardData", "pasted.txt");
+  await removal("pasted-2.txt").waitFor();
+  const choose = page.getByLabel("Files", { exact: true });
+  const large = Buffer.alloc(26 * 1024 * 1024, 120);
+  await choose.setInputFiles({ name: "large", mimeType: "text/plain", buffer: large });
+  await page.getByText("The files can have at most 25 MiB together").waitFor();
+  expect(await page.getByRole("button", { name: "Submit" }).isDisabled()).toBe(true);
+  await removal("large").click();
+  await task.focus();
+  await choose.setInputFiles({
     name: "lies.png",
     mimeType: "image/png",
     buffer: Buffer.from("no picture"),
@@ -138,7 +147,7 @@ test("by keys alone a job is written and submitted, and is one job however often
   await page.keyboard.press("Control+Enter");
   await page.waitForURL(/\/ui\/jobs\/[0-9a-f-]{36}$/);
   const { jobs } = await service.client.list_jobs({ q: "poem about queues" });
-  expect(jobs.map(({ options }) => options.files)).toEqual([["dropped.txt", "pasted.txt"]]);
+  expect(jobs.map(({ options }) => options.files)).toEqual([["dropped.txt", "pasted.txt", "pasted-2.txt"]]);
   expect(sent).toBe(2);
   expect(page.url()).toContain(jobs[0]?.id);
   expect(faults.filter((fault) => !fault.includes("ERR_FAILED"))).toEqual([]);

@@ -1,4 +1,5 @@
-import { useRef } from "react";
+import { useEffect, useRef } from "react";
+import { fileLimits } from "../../../src/contract/run-options.ts";
 import { bytes } from "../../../src/view/quantities.ts";
 
 type Props = { files: readonly File[]; change: (files: readonly File[]) => void };
@@ -6,6 +7,13 @@ type Props = { files: readonly File[]; change: (files: readonly File[]) => void 
 /** Files that go with a task: chosen here, dropped on the form or pasted into it. */
 export const Attached = ({ files, change }: Props) => {
   const input = useRef<HTMLInputElement>(null);
+  // The browser would leave the page for a file that is dropped beside the form.
+  useEffect(() => {
+    const listening = new AbortController();
+    for (const event of ["dragover", "drop"])
+      window.addEventListener(event, (dropped) => dropped.preventDefault(), listening);
+    return () => listening.abort();
+  }, []);
   return (
     <div className="field wide">
       <div className="row">
@@ -21,7 +29,7 @@ export const Attached = ({ files, change }: Props) => {
         hidden
         aria-label="Files"
         onChange={({ target }) => {
-          change([...files, ...(target.files ?? [])]);
+          change(withFiles(files, target.files ?? []));
           target.value = "";
         }}
       />
@@ -40,8 +48,28 @@ export const Attached = ({ files, change }: Props) => {
           </li>
         ))}
       </ul>
+      <p className="fault">{tooMuch(files)}</p>
     </div>
   );
+};
+
+/** What the service refuses while the bytes are still sent; null: nothing. */
+export const tooMuch = (files: readonly File[]): string | null => {
+  if (files.length > fileLimits.files) return `There can be at most ${fileLimits.files} files`;
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  return size > fileLimits.bytes ? `The files can have at most ${bytes(fileLimits.bytes)} together` : null;
+};
+
+/** Each with a name of its own: browsers call every picture that is pasted image.png. */
+export const withFiles = (files: readonly File[], more: Iterable<File>): readonly File[] => {
+  const all = [...files];
+  for (const file of more) {
+    const [, stem = file.name, extension = ""] = /^(.+)(\.[^.]*)$/.exec(file.name) ?? [];
+    let { name } = file;
+    for (let nth = 2; all.some((each) => each.name === name); nth += 1) name = `${stem}-${nth}${extension}`;
+    all.push(name === file.name ? file : new File([file], name, { type: file.type }));
+  }
+  return all;
 };
 
 /** What is dropped or pasted, and taken; none: the browser does what it does with it. */

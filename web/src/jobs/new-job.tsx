@@ -5,7 +5,7 @@ import type { Job } from "../../../src/contract/job.ts";
 import { Dialog, Form } from "../parts/dialog.tsx";
 import { useRead } from "../parts/read.ts";
 import { Select } from "../parts/filters.tsx";
-import { Attached, filesIn } from "./attached.tsx";
+import { Attached, filesIn, tooMuch, withFiles } from "./attached.tsx";
 import { client, connection, newKey } from "../shell/service.ts";
 
 type Field = {
@@ -81,7 +81,7 @@ export const NewJob = ({ onClose, onSubmitted }: Props) => {
   };
   const add = (event: { preventDefault: () => void }, data: DataTransfer | null): void => {
     const more = filesIn(event, data);
-    if (more.length > 0) attach([...files, ...more]);
+    if (more.length > 0) attach(withFiles(files, more));
   };
   const chosen = profiles.find((each) => each.name === draft["profile"]);
   const shown = (field: Field) => (
@@ -100,11 +100,11 @@ export const NewJob = ({ onClose, onSubmitted }: Props) => {
       <Form
         className="fields"
         action={submit}
+        isReady={tooMuch(files) === null}
         fault={other}
         note={<kbd>Ctrl Enter</kbd>}
         yes={submit.isPending ? "Submitting…" : "Submit"}
         onPaste={(event) => add(event, event.clipboardData)}
-        onDragOver={(event) => event.preventDefault()}
         onDrop={(event) => add(event, event.dataTransfer)}
       >
         {places.map(shown)}

@@ -55,7 +55,7 @@ type FormProps = {
   isReady?: boolean;
   className?: string;
   children: ReactNode;
-} & Pick<ComponentProps<"form">, "onPaste" | "onDragOver" | "onDrop">;
+} & Pick<ComponentProps<"form">, "onPaste" | "onDrop">;
 
 /** Fields, what went wrong, and a button that sends them; Ctrl Enter does, too. */
 export const Form = ({ yes, note, action, isReady = true, className = "", children, ...rest }: FormProps) => {
