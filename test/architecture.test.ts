@@ -186,7 +186,7 @@ const budgets: Record<string, number> = {
   repos: 4626,
   runner: 2485,
   sandbox: 1238,
-  secrets: 328,
+  secrets: 335,
   store: 3215,
   telemetry: 1577,
   transcripts: 3972,

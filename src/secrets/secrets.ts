@@ -82,7 +82,14 @@ export const createSecrets = ({ store, settings, redact, now, log, signal }: Dep
     /** After a start, once the store is there: what earlier jobs were given is masked again. Never rejects. */
     maskAll: async (): Promise<void> => {
       const warn = (err: unknown): void => log.warn({ err }, "a secret cannot be read, and is not masked");
-      const all = await retry(store.all, { first: 1000, longest: 30_000, signal }).catch(() => []);
+      const onFailure = (error: unknown): void => {
+        if (!(error instanceof ServiceError) || error.code !== "store_unavailable") throw error;
+      };
+      const again = { first: 1000, longest: 30_000, signal, onFailure };
+      const all = await retry(store.all, again).catch((error: unknown) => {
+        if (!signal.aborted) warn(error);
+        return [];
+      });
       for (const record of all) await opened([record], "").catch(warn);
     },
   };
