@@ -6,6 +6,7 @@ import { plainGit } from "../repos/plain-git.fixture.ts";
 import type { JobSecret, JobSecrets } from "../secrets/secrets.ts";
 import { claimJob } from "./runner.fixture.ts";
 import { launchWith } from "./secrets.ts";
+import { findSecret } from "../secrets/find.ts";
 
 const secretOf = (phase: string): JobSecret => ({
   name: `${phase.toUpperCase()}_SECRET`,
@@ -75,6 +76,7 @@ test("what commands say of them is masked, in each form and over the ends of pie
 
 test.each([
   ["an ignored file", "echo token=$SETUP_SECRET > npmrc.ignored", "npmrc.ignored"],
+  ["whose name is no UTF-8", "echo $SETUP_SECRET > $(printf 'a\\377.ignored')", "a\ufffd.ignored"],
   ["among git's files", "echo $SETUP_SECRET > .git/note", ".git/note"],
   ["what is kept for people", "mkdir -p .svc/out; echo $SETUP_SECRET > .svc/out/a; exit 1", ".svc/out/a"],
 ])(
@@ -92,6 +94,7 @@ test.each([
     expect(stored.session_id).toBeNull();
     expect(JSON.stringify([patch, stored, await job.published()])).not.toContain(valueOf("setup"));
     expect(patch.files ?? []).toEqual([]);
+    expect(await findSecret(String(stored.worktree_path), [""], [valueOf("setup")])).toBeNull();
   },
 );
 

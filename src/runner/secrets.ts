@@ -1,5 +1,4 @@
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { Run } from "../jobs/run.ts";
 import { ServiceError } from "../contract/errors.ts";
@@ -67,8 +66,8 @@ export const createSecretCare = ({ salvageTimeout }: { salvageTimeout: number })
     try {
       for (const root of [place.worktree.path, ...(within?.mounts ?? []).map(({ from }) => from)])
         for await (const file of filesWithSecret(root, [""], values, signal)) {
-          found.push(file);
-          await rm(join(root, file), { force: true });
+          found.push(file.toString());
+          await rm(Buffer.concat([Buffer.from(`${root}/`), file]), { force: true });
         }
     } catch (cause) {
       signal.throwIfAborted();

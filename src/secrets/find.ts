@@ -11,7 +11,7 @@ const patience = 10;
 /**
  * The files below these paths of `root` (empty: all of it) that hold one of the values in their content or name, as it is or as
  * JSON, URLs and base64 write it. Files are read in pieces; links, sockets and the like are not followed. A path that is not
- * there is passed over.
+ * there is passed over. Names are bytes, which need not be UTF-8.
  * @throws Error with a sentence when a file or a directory cannot be read
  */
 export async function* filesWithSecret(
@@ -19,7 +19,7 @@ export async function* filesWithSecret(
   paths: readonly string[],
   values: readonly string[],
   signal?: AbortSignal,
-): AsyncGenerator<string> {
+): AsyncGenerator<Buffer> {
   const needles = [...new Set(values.flatMap(formsOf))].map((form) => Buffer.from(form));
   if (needles.length === 0) return;
   const piece = Buffer.alloc(pieceBytes + Math.max(...needles.map(({ length }) => length)));
@@ -29,13 +29,13 @@ export async function* filesWithSecret(
       await pause();
       const name = file.subarray(Buffer.byteLength(root) + 1);
       const isNamed = needles.some((needle) => name.includes(needle));
-      if (isNamed || (await holds(file, { needles, piece, pause }))) yield name.toString();
+      if (isNamed || (await holds(file, { needles, piece, pause }))) yield name;
     }
 }
 
 /** The first of `filesWithSecret`; null: there is none. */
 export const findSecret = async (...search: Parameters<typeof filesWithSecret>): Promise<string | null> => {
-  for await (const file of filesWithSecret(...search)) return file;
+  for await (const file of filesWithSecret(...search)) return file.toString();
   return null;
 };
 
