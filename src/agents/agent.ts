@@ -51,11 +51,11 @@ export type AgentLaunch = {
   /** Options of the profile's `claude` block as CLI arguments, `--model sonnet --max-turns 80 …`. */
   args: string[];
   model: string | null;
-  /** Settings file passed with --settings (hooks of the service), and MCP config passed with --mcp-config. */
+  /** Settings file passed with --settings, and MCP config passed with --mcp-config. */
   settingsFile: string | null;
   mcpConfigFile: string | null;
-  /** Name for --worktree; null: the flag is not given. */
-  worktreeName: string | null;
+  /** For a CLI that takes --worktree: the name, and the settings file in the other's place. Null: the flag is not given. */
+  worktree: { name: string; settingsFile: string } | null;
   bypassPermissions: boolean;
   profile: string;
   repoKey: string | null;

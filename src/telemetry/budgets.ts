@@ -13,7 +13,7 @@ type Dependencies = {
   log: Log;
 };
 
-/** Who wants to run an agent. `budgetDayUsd`: of the profile or agent; null: it has none. */
+/** The caller that wants to run an agent. `budgetDayUsd`: of the profile or agent; null: it has none. */
 export type Spender = { profile: string; budgetDayUsd: number | null; principal: string };
 
 type Limit = { limit: number | null; of: Budget["of"]; query: Pick<SpentQuery, "profile" | "principal"> };
@@ -60,7 +60,7 @@ export const createBudgets = ({ settings, telemetry, now, log }: Dependencies) =
         );
       }
     },
-    /** Those that are set, of all profiles, and what is spent of them today. @throws ServiceError `store_unavailable` */
+    /** The budgets that are set, of all profiles, and today's costs. @throws ServiceError `store_unavailable` */
     list: (principal: string, profiles: readonly Profile[]): Promise<Budget[]> => {
       const asked = today();
       const limits: Limit[] = [

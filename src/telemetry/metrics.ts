@@ -6,7 +6,6 @@ import type { Volume } from "../contract/worktree.ts";
 type Sources = {
   /** This and `overview` may reject while the store is unreachable. */
   jobCounts: () => Promise<Record<JobStatus, number>>;
-  /** All instances. */
   overview: () => Promise<Overview>;
   maxParallel: number;
   volumes: () => Promise<Volume[]>;
@@ -111,7 +110,6 @@ export const createMetrics = ({ jobCounts, overview, maxParallel, volumes, compa
         waited.observe((Date.parse(job.started_at) - Date.parse(job.created_at)) / 1000);
     },
     dropped: (what: "spans" | "records" | "turns", count: number): void => dropped.inc({ what }, count),
-    /** Adds what this process does. */
     watch: ({ running, chat }: Activity): void => {
       gauge("svc_running_jobs", "Jobs this instance runs now", running);
       gauge("svc_chat_turns", "Answers of agent mode under way in this instance", () => chat()?.turns ?? 0);

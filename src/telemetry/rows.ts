@@ -1,7 +1,6 @@
 import type { Value } from "./database.ts";
 import type { EndedRun, LoggedEvent, MetricPoint, Span, TelemetryBatch } from "./sink.ts";
 
-/** A row by column. */
 export type Row = Record<string, Value>;
 
 /** What the roll-up `usage_daily` distinguishes, and what it adds up. */
@@ -27,7 +26,6 @@ export const usageSums = [
   "duration_ms",
 ] as const;
 
-/** The rows of each table. */
 export const rowsOf = (batch: TelemetryBatch): Record<keyof TelemetryBatch, Row[]> => ({
   metrics: batch.metrics.map(recordRow),
   events: batch.events.map(recordRow),

@@ -38,7 +38,7 @@ export type MetricPoint = Origin & {
   name: string;
   /** As sent: `USD`, `tokens`, `s` … */
   unit: string;
-  /** Of a delta sum: what was added; of a gauge: the value; of a histogram: the sum. */
+  /** For a delta sum, the amount added; for a gauge, the value; for a histogram, the sum. */
   value: number;
   attributes: Attributes;
 };

@@ -10,7 +10,7 @@ import { isAgentEvent, type AgentEvent, type JobEvent } from "../contract/event.
 import type { Job, StageName, Usage } from "../contract/job.ts";
 import { agentSpanId, spanIdOf, traceIdOf } from "../lib/trace-context.ts";
 
-/** What may be in a trace beside the answers: what was asked, and what tools were given and returned. */
+/** Contents of a trace beside the answers: prompts, and inputs and results of tools. */
 export type Contents = { prompts: boolean; tools: boolean };
 
 /** Begins a span at an ISO 8601 time. `ids`: its own, where they follow from the job's; others are random. */
@@ -47,7 +47,7 @@ export const traceJob = async (
     });
     end(span, to, isAgent && attempt === job.attempt && job.status === "failed");
   }
-  const agents = new Map<number, AgentSpans>();
+  const agents = new Map<number, ReturnType<typeof createAgentSpans>>();
   for await (const event of events) {
     if (!isAgentEvent(event)) continue;
     const { attempt } = event;
@@ -108,7 +108,6 @@ const agentAttributesOf = (job: Job, attempt: number, contents: Contents): Attri
   return agentAttributes(job.profile, ended, { ...contents, task: job.task });
 };
 
-/** What an agent reports of itself at its end. */
 type EndedAgent = {
   model: string | null;
   output: string | null;
@@ -169,8 +168,6 @@ const stagesOf = (job: Job) => {
       return passed;
     });
 };
-
-type AgentSpans = ReturnType<typeof createAgentSpans>;
 
 type AgentRun = {
   /** The agent's span. */

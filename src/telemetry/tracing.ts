@@ -32,7 +32,6 @@ type Options = {
   backend: TracingBackend;
   service: { name: string; version: string };
   redact: Redactor;
-  /** Called with how many spans the backend did not get. */
   dropped: (spans: number) => void;
   log: Pick<Log, "warn">;
 };
@@ -57,7 +56,6 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
     () => new OTLPTraceExporter({ url, headers, timeoutMillis: timeoutMs }),
   );
   const warnings = createWarnOnce();
-  /** Spans that wait or are on their way. */
   let waiting = 0;
   const drop = (reason: string, spans: number): void => {
     dropped(spans);
@@ -135,5 +133,4 @@ const withoutEnvironment = <Value>(create: () => Value): Value => {
 /** Of one batch with all its tries, ms. What the SDK waits for cannot be stopped: it must not keep the process from ending. */
 const timeoutMs = 5000;
 
-/** Most spans in memory. */
 const maxWaiting = 8192;

@@ -16,7 +16,6 @@ type Sums = Omit<UsageFigures, "success_rate">;
 const where = (column: string, condition: string): string =>
   `CASE WHEN ${condition} THEN ${column} ELSE 0 END`;
 
-/** What is added up for each figure. */
 const added: Record<keyof Sums, string> = {
   runs: "runs",
   succeeded: where("runs", "status = 'succeeded'"),

@@ -7,7 +7,7 @@ const running = new Set(["Bash", "PowerShell", "shell", "local_shell", "shell_co
 
 const longestTarget = 300;
 
-/** What an agent did, in the order of its lines; a call is an error when its result says so. */
+/** Actions of an agent, in the order of its lines; a call is an error when its result says so. */
 export const actionsOf = async (lines: AsyncIterable<Line>): Promise<Action[]> => {
   const actions: Action[] = [];
   const called = new Map<string, { name: string; actions: Action[] }>();

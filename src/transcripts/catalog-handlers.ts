@@ -8,7 +8,6 @@ import { readOn } from "./session-handlers.ts";
 
 const success = true as const;
 
-/** The tools over memory files, plans and the prompt history. */
 export const catalogHandlers = (
   library: Library,
   answerBytes: number,

@@ -6,7 +6,6 @@ type Row = { begin: number; bytes: Uint8Array };
 /** Bytes that are compressed together, unless a line is longer: reading one line costs the decompression of so much. */
 const longest = 128 * 1024;
 
-/** The bytes of sources, compressed. */
 export const createChunkStore = (sql: Sql) => {
   const unpacked = (bytes: Uint8Array): Buffer => sql.attempt(() => zstdDecompressSync(bytes));
   return {
@@ -21,7 +20,7 @@ export const createChunkStore = (sql: Sql) => {
         );
     },
     remove: (source: number): void => void sql.run("DELETE FROM chunks WHERE source = ?", source),
-    /** What a source has from a place on, chunk by chunk. */
+    /** The bytes of a source from a place on, chunk by chunk. */
     chunks: function* (source: number, from = 0): Generator<Buffer> {
       const rows = sql.all<{ number: number }>(
         "SELECT number FROM chunks WHERE source = ? AND begin >= ? ORDER BY begin",

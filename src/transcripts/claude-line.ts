@@ -52,7 +52,7 @@ const readTitle = (text: string, kind: TitleKind, common: Line): Line => {
     : { ...line, type: "summary", more: text };
 };
 
-/** What the CLI writes in a person's name. */
+/** The CLI writes this in a person's name. */
 const markup =
   /^\s*(?:<(?:command-|local-command-|bash-|system-reminder|task-notification|teammate-message)|\[Request interrupted|Caveat: The messages below)/;
 
@@ -150,10 +150,10 @@ const readSystem = (record: Json, common: Line): Line => ({
   isError: record["level"] === "error",
 });
 
-/** Lists of skills and agents are the same in every session. */
+/** What the CLI tells the model of itself is the same in every session: lists of skills, system prompt, machine. */
 const readAttachment = (record: Json, common: Line): Line => {
   const { type, ...rest } = objectOf(record["attachment"]);
-  return /_(?:listing|delta)$/.test(textOf(type))
+  return /_(?:listing|delta|snapshot|change)$|^(?:environment|model)$/.test(textOf(type))
     ? common
     : { ...common, type: "system", more: textsIn(rest) };
 };

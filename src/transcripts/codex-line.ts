@@ -29,7 +29,7 @@ const contextOf = (payload: Json): LineFacts => {
   return facts;
 };
 
-/** What Codex writes in a person's name. */
+/** Codex writes this in a person's name. */
 const markup = /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|permissions)|# AGENTS\.md)/;
 
 const readItem = (payload: Json, common: Line): Line => {

@@ -35,7 +35,6 @@ const gatherMs = 200;
 const pollsPerFullLook = 60;
 const mostRecent = 100;
 
-/** How much of the files has been read, and how much there is. */
 export type Progress = { collected_bytes: number; total_bytes: number };
 
 /** Brings a corpus up to date with the files of the agents. */
@@ -54,7 +53,6 @@ export const createCollector = (options: Options) => {
   const known = new Map<string, FileState>();
   /** Files that have to be looked at again. */
   const unsettled = new Set<string>();
-  /** Files that were collected last. */
   const recent = new Set<string>();
   let progress: Progress = { collected_bytes: 0, total_bytes: 0 };
 
@@ -79,7 +77,6 @@ export const createCollector = (options: Options) => {
     progress.collected_bytes = Math.min(progress.collected_bytes + file.size - begin, progress.total_bytes);
   };
 
-  /** Looks at all files. */
   const lookAtAll = async (look: Look): Promise<number> => {
     const { found, unread } = await discovery.all();
     const total = found.reduce((sum, { size }) => sum + size, 0);
@@ -199,14 +196,14 @@ export const createCollector = (options: Options) => {
     /** Reads what is new. One after another. @throws ServiceError of the corpus; the signal's reason */
     collect: (signal: AbortSignal): Promise<Collected> => mutex.runExclusive("", () => collect(signal)),
     run,
-    /** Of the last look at all files, or the one that is under way. */
+    /** Progress of the last look at all files, or of the one under way. */
     progress: () => ({ ...progress }),
   };
 };
 
 export type Collector = ReturnType<typeof createCollector>;
 
-type Look = { signal: AbortSignal; tally: Tally };
+type Look = { signal: AbortSignal; tally: ReturnType<typeof createTally> };
 
 /** Stores what is new in a file. @returns why the file could not be read; "overtaken": another process was faster */
 const storeNew = async (
@@ -246,8 +243,6 @@ const nothingCollected = {
   fingerprint: "",
   deleted: false,
 };
-
-type Tally = ReturnType<typeof createTally>;
 
 const createTally = () => {
   const [sessions, plans, memory] = [new Set<string>(), new Set<string>(), new Set<string>()];

@@ -36,7 +36,6 @@ export type Source = {
   collected: number;
   /** Digest of the first bytes and of the last ones before `collected`: tells an appended file from a replaced one. */
   fingerprint: string;
-  /** Whether the file is no longer there. */
   deleted: boolean;
 };
 
@@ -45,7 +44,6 @@ export type Chunk = { from: number; bytes: Uint8Array };
 
 /** Where the collector writes. */
 export type Corpus = {
-  /** All sources, by id. */
   sources: () => Promise<Map<string, Source>>;
   source: (id: string) => Promise<Source | undefined>;
   /**

@@ -50,9 +50,7 @@ export const createDiscovery = (options: Options) => {
   const rootsByPath = roots.map((root) => [root.path, root] as const);
 
   return {
-    /** All files. */
     all: () => seenAt(rootsByPath, true),
-    /** What is at these paths. */
     at: (paths: readonly string[]) =>
       seenAt(
         paths.flatMap((path) => {
@@ -156,7 +154,6 @@ export const toState = ({ size, mtimeMs, dev, ino }: Stats): FileState => ({
   file_id: `${dev}:${ino}`,
 });
 
-/** Whether sources may lie below a directory. */
 const mayHold = ({ path: home, format }: Root, path: string): boolean => {
   const [first] = relative(home, path).split(sep);
   return format === "codex" ? first === "sessions" : first === "projects" || relative(home, path) === "plans";

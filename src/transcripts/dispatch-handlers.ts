@@ -16,7 +16,6 @@ type Dependencies = { library: Library; orchestrator: Orchestrator; mask: Redact
 
 const success = true as const;
 
-/** The tools that hand work to the job orchestrator. */
 export const dispatchHandlers = ({
   library,
   orchestrator,
@@ -126,15 +125,13 @@ const dispatchOf = (prompt: string): Dispatch => {
   return { task: prompt.slice(0, Number(characters)), context: read(context), resumed: read(resumed) };
 };
 
-type Options = { signal: AbortSignal; idempotencyKey?: string };
-
 const answerWithinMs = 30_000;
 
 /** @throws ServiceError those of the orchestrator, and orchestrator_unavailable */
 const asked = async <Answer>(
   { url }: Orchestrator,
   { signal, idempotencyKey, principal }: RequestContext,
-  ask: (options: Options) => Promise<Answer>,
+  ask: (options: { signal: AbortSignal; idempotencyKey?: string }) => Promise<Answer>,
 ): Promise<Answer> => {
   const timeout = AbortSignal.timeout(answerWithinMs);
   try {

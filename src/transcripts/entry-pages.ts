@@ -60,7 +60,6 @@ export const shortenedEntry = (entry: Entry, room: number): Entry => {
   return { ...rest, content: cutText(entry.content, room - jsonBytes(rest)) };
 };
 
-/** What a line has beside its content. */
 export const detailsOf = ({ thinking, calls, results }: Line): Detail[] => [
   ...(thinking === "" ? [] : [{ kind: "thinking" as const, text: thinking }]),
   ...calls.map(({ id, name, input }) => ({ kind: "call" as const, call_id: id, name, input })),

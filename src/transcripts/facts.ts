@@ -5,7 +5,6 @@ import { titleKinds, type Line, type TitleKind } from "./transcript-line.ts";
  * many pieces they came.
  */
 export type Facts = {
-  /** Lines that became entries. */
   entries: number;
   start: number | null;
   last: number | null;
@@ -45,10 +44,8 @@ export const noFacts = (): Facts => ({
   bills: [],
 });
 
-/** How many answers are remembered. */
 const remembered = 16;
 
-/** How many names of a session are remembered. */
 const mostSlugs = 50;
 
 const longestSummary = 200;

@@ -23,7 +23,6 @@ type Dependencies = {
   orchestrator: Orchestrator;
   settings: Pick<BridgeSettings, "redact">;
   liveSession: LiveSession;
-  /** How long an answer may be. */
   answerBytes: number;
   log: Log;
   /** Unix time, ms. */

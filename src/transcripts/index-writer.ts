@@ -11,7 +11,6 @@ import { readLine } from "./read-line.ts";
 import { isShown, searchedText } from "./transcript-line.ts";
 
 export type IndexWriter = Corpus & {
-  /** What a source has from a place on, chunk by chunk. */
   chunks: (id: string, from: number) => Iterable<Uint8Array>;
   /** Up to where a shared corpus has been stored here. */
   position: () => Position;

@@ -3,7 +3,7 @@ import type { Entry, EntryType } from "../contract/transcript-entry.ts";
 import type { Redact } from "../lib/redact.ts";
 import type { MemoryFile, Plan } from "../contract/transcript-catalog.ts";
 
-/** What the tools read from. Text is as collected: masking and the bound on answers are applied above. */
+/** The tools read from it. Text is as collected: masking and the bound on answers are applied above. */
 export type Library = {
   listSessions: (filter: {
     project: string;
@@ -43,7 +43,7 @@ export type Library = {
     agentPlans: boolean;
   }) => Page<Plan>;
   plan: (codename: string) => (Plan & { content: string }) | null;
-  /** Those whose parent is this plan. */
+  /** Plans whose parent is this plan. */
   agentPlans: (codename: string) => (Plan & { content: string })[];
   history: (filter: {
     query: string;

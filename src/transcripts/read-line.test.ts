@@ -221,3 +221,26 @@ test("Codex: what its events repeat counts once", async () => {
     { type: "file_change", target: "src/a.rs" },
   ]);
 });
+
+test("what the CLI says in a person's name, or of itself, is nobody's turn and is not found", async () => {
+  const index = await open();
+  const refused = {
+    ...userLine("Your response above was stopped by a quetzal."),
+    isMeta: true,
+    refusedMessageId: "msg_1",
+  };
+  const attached = (attachment: object) => ({ ...userLine("x"), type: "attachment", attachment });
+  await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(
+      userLine("Begin"),
+      refused,
+      attached({ type: "prompt_snapshot", systemPrompt: ["ibis"] }),
+      attached({ type: "environment", snapshot: { shell: "ibis" } }),
+      attached({ type: "remote_session_change", commit: "ibis" }),
+    ),
+  );
+  expect(index.session("s")).toMatchObject({ num_user_turns: 1 });
+  expect(index.search(question("ibis")).matches).toEqual([]);
+});

@@ -20,7 +20,6 @@ type Dependencies = {
 
 const success = true as const;
 
-/** The tools that search sessions. */
 export const searchHandlers = ({
   library,
   semantic,

@@ -3,7 +3,6 @@ import { ServiceError } from "../contract/errors.ts";
 const mostTerms = 64;
 
 export type FtsQuery = {
-  /** Finds entries. */
   match: string;
   /** The words that are looked for, without accents and capitals. */
   words: { word: string; isPrefix: boolean }[];

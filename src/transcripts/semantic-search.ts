@@ -26,9 +26,8 @@ export type SemanticSearch = (
 ) => Promise<{ passages: Found[]; hint: string | null }>;
 
 type Dependencies = {
-  /** What is shown. */
   library: Library;
-  /** What the model sees: secrets are masked. */
+  /** The model sees this: secrets are masked. */
   masked: Library;
   mask: Redact;
   embed: Embed;
@@ -170,7 +169,6 @@ function* passagesOf(library: Library, id: string): Generator<Text, void> {
   if (open !== null) yield close(open);
 }
 
-/** The text at a position again, to show it. */
 const textAt = (library: Library, id: string, position: number): string =>
   [...entriesFrom(library, id, { from: position, to: position + 1 })].map(({ content }) => content).join("");
 

@@ -23,7 +23,6 @@ import { sessionText } from "./session-text.ts";
 
 const success = true as const;
 
-/** The tools that read sessions. */
 export const sessionHandlers = (
   library: Library,
   { answerBytes, now }: { answerBytes: number; now: () => number },

@@ -150,7 +150,6 @@ const detailed = (
   return entries;
 };
 
-/** The lines that are entries. */
 const entryLines = async function* (kind: Source["kind"], chunks: Iterable<Buffer>): AsyncGenerator<Line> {
   const facts = noFacts();
   for (const chunk of chunks) {

@@ -2,7 +2,6 @@ import type { Source } from "./corpus.ts";
 import type { Facts } from "./facts.ts";
 import type { Sql } from "./sqlite-file.ts";
 
-/** A source as it is stored. */
 export type SourceRow = { number: number; source: Source; facts: Facts };
 
 export type StoredSource = { number: number; record: string; facts: string };

@@ -21,7 +21,6 @@ import type { TranscriptIndex } from "./transcript-index.ts";
 export type SharedCorpus = Corpus & {
   /** Brings the index up to date with the log. */
   catchUp: (signal: AbortSignal) => Promise<void>;
-  /** Does so until the signal aborts. */
   follow: (signal: AbortSignal) => Promise<void>;
   /** Drops entries of sources that were removed or read anew. */
   compact: (signal: AbortSignal) => Promise<void>;

@@ -87,7 +87,7 @@ const unusable =
 const damaged =
   "is damaged: move it away, with the files that begin with its name. The transcripts that are there are then read anew";
 
-/** What to do about SQLite's result codes. Any other is a fault of the program. */
+/** Advice for SQLite's result codes. Any other is a fault of the program. */
 const remedies: Record<number, string> = {
   5: "is locked by another process: try again, or end that process", // BUSY
   8: unusable, // READONLY

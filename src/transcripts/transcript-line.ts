@@ -1,14 +1,14 @@
 import type { EntryType } from "../contract/transcript-entry.ts";
 import type { Json } from "./json.ts";
 
-/** What one line of a transcript says, whichever agent wrote it. */
+/** The content of one line of a transcript, whichever agent wrote it. */
 export type Line = {
   /** Null: the line only tells facts about its session. */
   type: EntryType | null;
   /** Unix time, ms. */
   at: number | null;
   uuid: string;
-  /** What a reader of the session is shown. */
+  /** The text that a reader of the session is shown. */
   content: string;
   thinking: string;
   calls: Call[];
@@ -57,7 +57,6 @@ export const emptyLine: Line = {
   facts: {},
 };
 
-/** Everything that is searched. */
 export const searchedText = ({ content, more }: Line): string =>
   content === "" ? more : more === "" ? content : `${content}\n${more}`;
 

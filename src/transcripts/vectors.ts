@@ -13,7 +13,7 @@ export const openVectors = (path: string) => {
     return database;
   });
   return {
-    /** What the vectors of each session were made from. */
+    /** The revision from which each session's vectors were made. */
     revisions: (model: string): Map<string, string> => {
       const rows = sql.all<{ session_id: string; revision: string }>(
         "SELECT session_id, revision FROM embeddings WHERE model = ?",
@@ -39,7 +39,6 @@ export const openVectors = (path: string) => {
           passages.map(({ vector }) => Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength)),
         ),
       ),
-    /** Forgets all other sessions. */
     retain: (ids: readonly string[]): void => {
       sql.renew();
       const listed = JSON.stringify(ids);

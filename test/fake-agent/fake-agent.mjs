@@ -27,9 +27,7 @@ process.stdin.once("end", () => {
   asking.inputEnded();
   turns.noMore();
 });
-const goesOn = process.env.CLAUDE_CODE_RESUME_INTERRUPTED_TURN === "1" && transcript.interrupted !== null;
 if (transcript.deferred !== null) turns.resume();
-else if (goesOn) turns.goOn();
 
 function take(message) {
   if (message.type === "control_request") return control(message);

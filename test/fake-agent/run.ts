@@ -153,7 +153,7 @@ export const fakeLaunch = (directory: string): AgentLaunch => ({
   model: "sonnet",
   settingsFile: null,
   mcpConfigFile: null,
-  worktreeName: null,
+  worktree: null,
   bypassPermissions: false,
   profile: "code",
   repoKey: "0123456789ab",

@@ -158,13 +158,13 @@ export const createTurns = ({ args, transcript, record, asking }) => {
       const { deferred } = transcript;
       void run([{ type: "text", text: deferred.prompt }], { deferred });
     },
-    /** Goes on with the turn whose request was refused. */
-    goOn: () => {
-      const { prompt, times } = transcript.interrupted;
-      void run([{ type: "text", text: prompt }], { interruptions: times });
-    },
     add: (content, { uuid, priority } = {}) => {
       const blocks = typeof content === "string" ? [{ type: "text", text: content }] : content;
+      // Goes on with the turn whose request was refused.
+      if (textOf(blocks) === "Continue." && transcript.interrupted !== null) {
+        const { prompt, times } = transcript.interrupted;
+        return void run([{ type: "text", text: prompt }], { interruptions: times });
+      }
       waiting.push({ content: blocks, uuid, priority });
       if (priority === "now" && current !== null && !current.deaf) {
         current.isCutOff = true;

@@ -60,9 +60,9 @@ export const countTokens = (value: unknown): number => Math.ceil(JSON.stringify(
 
 type ContentBlock = z.output<typeof Content>;
 
-/** Reminders and the requests to go on that the CLI writes itself do not begin a new turn. */
+/** Reminders and the requests to go on, of the CLI and of the service, do not begin a new turn. */
 const ownWords =
-  /^\s*(<system-reminder>|\[Your previous response|Output token limit hit|Continue from where you left off\.|\[SYSTEM NOTIFICATION|\[structured-output-enforce\])/;
+  /^\s*(<system-reminder>|\[Your previous response|Output token limit hit|Continue from where you left off\.|Continue\.\s*$|\[SYSTEM NOTIFICATION|Your response above was (?:stopped|cut off)|\[structured-output-enforce\])/;
 
 const userText = (blocks: ContentBlock[]): string =>
   blocks

@@ -2,10 +2,10 @@ import { runProgram } from "../fake-git-host/run-program.ts";
 
 type ClaudeEvent = { type: string; subtype?: string } & Record<string, unknown>;
 
-/** One run of the real Claude Code CLI against the model at `url`, its home and configuration in `home`. */
+/** One run of the real Claude Code CLI, of the one on PATH if none is named, against the model at `url`, its home and configuration in `home`. */
 export const runClaude = async (
   prompt: string,
-  { url, home, cwd, token = "token-of-the-test", args = [] }: ClaudeRun,
+  { url, home, cwd, token = "token-of-the-test", args = [], cli = "claude" }: ClaudeRun,
 ) => {
   const fixed = [
     "--output-format",
@@ -15,7 +15,7 @@ export const runClaude = async (
     "--dangerously-skip-permissions",
   ];
   const { code, stdout, stderr } = await runProgram(
-    "claude",
+    cli,
     ["-p", prompt, ...fixed, "--setting-sources", "user", "--strict-mcp-config", ...args],
     {
       cwd,
@@ -40,4 +40,4 @@ export const runClaude = async (
   return { code, stderr, events, result: events.find(({ type }) => type === "result") };
 };
 
-type ClaudeRun = { url: string; home: string; cwd: string; token?: string; args?: string[] };
+type ClaudeRun = { url: string; home: string; cwd: string; token?: string; args?: string[]; cli?: string };

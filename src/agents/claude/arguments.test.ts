@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import { fakeLaunch } from "../../../test/fake-agent/run.ts";
-import { approvedMode, claudeArguments, turnInput, userLine, type TurnInput } from "./arguments.ts";
+import {
+  approvedMode,
+  claudeArguments,
+  messageLine,
+  turnInput,
+  userLine,
+  type TurnInput,
+} from "./arguments.ts";
 
 const launch = fakeLaunch("/d");
 const fresh = { id: "the-id", resumeFrom: null };
@@ -17,12 +24,14 @@ test("a fresh session, with the profile's options first and ours, which count, l
 });
 
 test("a resumed session goes by the transcript's path; files and the worktree are named when there are some", () => {
-  const files = { settingsFile: "/s.json", mcpConfigFile: "/m.json", worktreeName: "wt", args: [] };
+  const files = { settingsFile: "/s.json", mcpConfigFile: "/m.json", args: [] };
+  const worktree = { name: "wt", settingsFile: "/w.json" };
   const session = { id: "the-id", resumeFrom: "/t/the-id.jsonl" };
-  const args = claudeArguments({ cwd: "/w", launch: { ...launch, ...files }, session }).join(" ");
-  expect(args).toContain(
-    "-p --settings /s.json --mcp-config /m.json --worktree wt --resume /t/the-id.jsonl --add-dir /w",
-  );
+  const start = (worktree: typeof launch.worktree): string =>
+    claudeArguments({ cwd: "/w", launch: { ...launch, ...files, worktree }, session }).join(" ");
+  const args = start(null);
+  expect(args).toContain("-p --settings /s.json --mcp-config /m.json --resume /t/the-id.jsonl --add-dir /w");
+  expect(start(worktree)).toContain("-p --settings /w.json --worktree wt --mcp-config /m.json --resume");
   expect(args).not.toContain("--session-id");
 });
 
@@ -60,12 +69,21 @@ test("the prompt is one line of JSON whatever it holds, and never one of the CLI
   expect(text('two\nlines \u2028 and "quotes"')).toBe('two\nlines \u2028 and "quotes"');
   expect(text("/clear everything")).toBe("\n/clear everything");
   expect(text("--help")).toBe("--help");
+  const inBetween = (given: string): string =>
+    (
+      JSON.parse(messageLine({ id: "u", text: given, when: "next" })) as {
+        message: { content: { text: string }[] };
+      }
+    ).message.content[0]!.text;
+  expect(inBetween("\n /clear")).toBe("\u200b\n /clear");
+  expect(inBetween("use a/b")).toBe("use a/b");
 });
 
 const say = (more: Partial<TurnInput["turn"]>, setup: Partial<TurnInput> = {}) => {
   const input = turnInput({
     turn: { content: [{ type: "text", text: "Hi." }], appendSystemPrompt: null, effort: null, ...more },
     first: true,
+    resumes: false,
     appended: null,
     effort: null,
     asks: undefined,
@@ -85,7 +103,7 @@ test("a turn that asks for nothing, or for what is so already, is the user's lin
   expect(say({ effort: "high" }, { effort: "high" }).asked).toEqual([]);
 });
 
-test("system prompt and effort come before the user's line, the system prompt only in the first turn", () => {
+test("system prompt and effort come before the user's line, the system prompt only in the first turn, and a resumed session takes the present one", () => {
   const wishes = { appendSystemPrompt: "Be kind.", effort: "high" } as const;
   const effort = { subtype: "apply_flag_settings", settings: { effortLevel: "high" } };
   expect(say(wishes, { appended: "Be brief." }).asked).toEqual([
@@ -93,6 +111,8 @@ test("system prompt and effort come before the user's line, the system prompt on
     effort,
   ]);
   expect(say(wishes, { first: false }).asked).toEqual([effort]);
+  expect(say({}, { resumes: true }).asked).toEqual([{ subtype: "initialize", systemPromptSnapshot: false }]);
+  expect(say({}, { resumes: true, first: false }).asked).toEqual([]);
 });
 
 test("a run that may ask registers its hooks with the first turn, in the one initialize; no content is no line", () => {

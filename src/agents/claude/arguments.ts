@@ -20,9 +20,8 @@ export const claudeArguments = ({
   "-p",
   ...(asks?.plan ? launch.args.filter((argument) => argument !== bypassFlag) : launch.args),
   ...askArguments(launch, asks),
-  ...(launch.settingsFile === null ? [] : ["--settings", launch.settingsFile]),
+  ...settingsArguments(launch),
   ...(launch.mcpConfigFile === null ? [] : ["--mcp-config", launch.mcpConfigFile]),
-  ...(launch.worktreeName === null ? [] : ["--worktree", launch.worktreeName]),
   // By the transcript's path: an id is found only from the directory in which the session ran.
   ...(session.resumeFrom === null ? ["--session-id", session.id] : ["--resume", session.resumeFrom]),
   // Restores the repository's CLAUDE.md, which `--setting-sources` drops with the rest.
@@ -38,6 +37,11 @@ export const claudeArguments = ({
   ...protocol,
   ...isolation,
 ];
+
+const settingsArguments = ({ worktree, settingsFile }: AgentLaunch): string[] => {
+  if (worktree !== null) return ["--settings", worktree.settingsFile, "--worktree", worktree.name];
+  return settingsFile === null ? [] : ["--settings", settingsFile];
+};
 
 const bypassFlag = "--dangerously-skip-permissions";
 
@@ -105,7 +109,10 @@ export const userLine = (
 
 /** What is said while a turn runs. The CLI's words for `when` are ours. */
 export const messageLine = ({ id: uuid, text, when: priority }: SaidMessage): string =>
-  userLine([{ type: "text", text }], { uuid, priority });
+  userLine([{ type: "text", text: noCommand(text) }], { uuid, priority });
+
+/** A newer CLI holds a message back until the turn ends if it begins with a slash after white space; this is none. */
+const noCommand = (text: string): string => (/^\s*\//.test(text) ? `\u200b${text}` : text);
 
 const contentBlock = (part: TurnPart): object => {
   if (part.type !== "text") {
@@ -120,6 +127,7 @@ export type TurnInput = {
   turn: Pick<AgentTurn, "content" | "appendSystemPrompt" | "effort">;
   /** Only before its first message does the CLI accept a system prompt. */
   first: boolean;
+  resumes: boolean;
   /** What the arguments append to the system prompt. */
   appended: string | null;
   /** Last sent to the CLI; null: none, then its arguments count. */
@@ -140,7 +148,9 @@ export const turnInput = (input: TurnInput): string => {
 };
 
 /** Counts once, before the first message. Empty: nothing is wanted. */
-const initialRequest = ({ turn, appended, asks }: TurnInput): Record<string, unknown> => ({
+const initialRequest = ({ turn, appended, asks, resumes }: TurnInput): Record<string, unknown> => ({
+  // A newer CLI would send the system prompt that the session began with; an older one ignores this.
+  ...(resumes && { systemPromptSnapshot: false }),
   ...(turn.appendSystemPrompt !== null && {
     // It replaces what the arguments append, so it must include that.
     appendSystemPrompt: [appended, turn.appendSystemPrompt].filter((text) => text !== null).join("\n\n"),

@@ -138,15 +138,15 @@ describe("a plan", () => {
     expect(answer).toContain("1. Write the file.\n2. Test it.\n\n## Words of the user\n\nBe quick.");
   });
 
-  test("that is only said is shown as it was said", async () => {
+  test("that is only said is shown as it was said, and words at its approval do not take its place", async () => {
     const { asked, answer } = await runAsking('scenario: plan {"text": "Step 1.", "bare": true}', {
       asks: both,
       launch: bypass,
       env: {},
-      replies: [{ kind: "approve", feedback: "", plan: null }],
+      replies: [{ kind: "approve", feedback: "Be quick.", plan: null }],
     });
     expect(asked).toMatchObject([{ kind: "plan", plan: "Step 1." }]);
-    expect(answer).toContain("User has approved your plan.");
+    expect(answer).toMatch(/User has approved your plan\.[^]*Step 1\.\n\n## Words of the user\n\nBe quick\./);
   });
 
   test("is deferred, asked again, changed and approved", async () => {
@@ -201,7 +201,7 @@ describe("a session that goes on", () => {
       .map((line) => /"text":"(.*?)"/.exec(line)?.[1] ?? "");
   };
 
-  test("whose request was refused does so by itself", async () => {
+  test("whose request was refused does so, and has its prompt once", async () => {
     const first = await runAsking('scenario: api-error {"status": 529, "times": 1}');
     expect(first.outcome).toMatchObject({ ok: false, reason: "api_error", apiStatus: 529 });
     const { directory, outcome } = first;

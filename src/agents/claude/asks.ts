@@ -11,6 +11,7 @@ import {
   responseLine,
   shown,
   type ToolCall,
+  withPlan,
 } from "./replies.ts";
 import { ControlCancel, ControlRequest, HookCallback, ToolPermission } from "./wire.ts";
 
@@ -63,7 +64,7 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
   /** By the tool call's id. */
   const open = new Map<string, OpenAsk>();
   /** Replies to calls that a hook has let through, until the CLI asks for their permission. */
-  const replies = new Map<string, Reply>();
+  const replies = new Map<string, { given: Reply; asked: ToolCall }>();
   let listener: Listener | null = null;
   let early: unknown[] = [];
   let isDeferred = false;
@@ -92,16 +93,17 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
     close(call.id);
     if (given.kind === "defer") return defer(ask);
     if (by === "permission") return permit(requestId, call, given);
-    replies.set(call.id, given);
+    replies.set(call.id, { given, asked: call });
     answer(requestId, {});
   };
-  const ask = (asked: OpenAsk): void => {
-    const { call } = asked;
+  const ask = (unplanned: OpenAsk): void => {
+    const call = withPlan(unplanned.call, lastWords);
+    const asked = { ...unplanned, call };
     open.set(call.id, asked);
     listener?.onWait(true);
     if (isDeferred) return reply(asked, { kind: "defer" });
     if (listener?.onAsk === undefined) return reply(asked, { kind: "send_back", feedback: nobody });
-    listener.onAsk({ id: call.id, ...shown(call, redact, lastWords), reply: (given) => reply(asked, given) });
+    listener.onAsk({ id: call.id, ...shown(call, redact), reply: (given) => reply(asked, given) });
   };
 
   /** An answer that comes after a resume is lost (2.1.197) if there were other calls beside. */
@@ -134,9 +136,10 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
           decision_reason: reason,
         } = ToolPermission.parse(request);
         const call = { id, name, input };
-        const given = replies.get(id);
+        const known = replies.get(id);
         replies.delete(id);
-        if (given !== undefined) return permit(requestId, call, given);
+        if (known !== undefined)
+          return permit(requestId, { ...call, input: { ...known.asked.input, ...input } }, known.given);
         if (isAsk(call)) return ask({ requestId, by: "permission", call });
         answer(requestId, refusal);
         listener?.warn(refusalWarning(call, reason ?? "", redact));

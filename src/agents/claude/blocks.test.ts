@@ -64,8 +64,14 @@ test("a whole that is longer than its closed block is not lost", () => {
   ]);
 });
 
-test("a block ends once, whether its whole comes or not", () => {
-  expect(run(begin, start, delta("A"), stop, stop, begin)).toHaveLength(2);
+test("a block ends once; it is dropped when the next message begins and its whole never came", () => {
+  const ended = run(begin, start, delta("A"), stop, stop);
+  expect(ended).toHaveLength(2);
+  const next = run(begin, start, delta("A"), stop, begin).slice(ended.length);
+  expect(next).toMatchObject([
+    { type: "warning", dropped_block: ended[1]?.type === "block_end" ? ended[1].block : 0 },
+  ]);
+  expect(run(begin, start, delta("A"), whole("A"), stop, begin)).toHaveLength(2);
 });
 
 test("equal texts of one message are two blocks; empty ones are none", () => {

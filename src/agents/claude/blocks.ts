@@ -16,7 +16,7 @@ type Block = {
 };
 
 export type Blocks = {
-  /** Begins a new message: closes blocks that were never finished. */
+  /** Begins a new message: drops blocks whose whole text never came. */
   begin: () => AgentEvent[];
   /** Ends the turn: closes blocks that were never finished. */
   end: () => AgentEvent[];
@@ -71,7 +71,8 @@ export const createBlocks = (): Blocks => {
   };
 
   return {
-    begin: () => finish((block) => (block.open && block.length > 0 ? drop(block) : close(block))),
+    // The whole comes before the next message, unless the stream broke; a newer CLI then ends the block all the same.
+    begin: () => finish((block) => (block.length > 0 ? drop(block) : close(block))),
     end: () => finish(close),
     start: (index, kind) => {
       const stale = openAt(index);

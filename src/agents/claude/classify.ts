@@ -51,7 +51,7 @@ export const classify = ({ observed, cause, ended }: Evidence): Verdict => {
   if (cause === "aborted") return { ok: false, reason: null, retryable: false };
   if (cause === "lost") return failure("agent_error", true);
   if (cause === "wall") return failure("timeout", false);
-  if (cause === "first_output" || cause === "idle") return failure("stalled", true);
+  if (cause === "begin" || cause === "first_output" || cause === "idle") return failure("stalled", true);
   return result === null ? withoutResult(observed, ended) : byResult(result, observed);
 };
 

@@ -4,14 +4,15 @@ import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
-import { endsRefused, hasDeferred } from "./deferred.ts";
+import { hasDeferred } from "./deferred.ts";
 import { createDenials } from "./denials.ts";
+import { locateCli } from "./locate.ts";
 import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
 import { openPlace, type Surroundings } from "./place.ts";
 import { createProcess } from "./process.ts";
 import type { TelemetryReceiver } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
-import { canAsk, oldestAsking } from "./version.ts";
+import { askVersion, capabilitiesOf, oldestVersion } from "./version.ts";
 
 type Options = Surroundings & {
   /** Masks secrets in all that the agent says: events, output and errors. */
@@ -20,13 +21,17 @@ type Options = Surroundings & {
 
 /** The agent adapter for Claude Code, or a program with the same protocol. */
 export const createClaudeAgent = (options: Options): Agent => ({
-  start: (request) =>
-    start(request, request.usesKey ? { ...options, settings: withOtherKey(options.settings) } : options),
+  start: async (request) => {
+    const settings = request.usesKey ? withOtherKey(options.settings) : options.settings;
+    const agentCliBinary = await locateCli(settings.agentCliBinary, options.env["PATH"]);
+    return await start(request, { ...options, settings: { ...settings, agentCliBinary } });
+  },
 });
 
 const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {
   const { settings, env, redact } = options;
-  const { request, cannotAsk, cannotHear } = await ableToAsk(asked, options);
+  const { version } = await askVersion(settings.agentCliBinary, { PATH: env["PATH"] ?? "" });
+  const { request, cannotAsk, cannotHear } = forVersion(asked, version, settings.agentCliBinary);
   // To work without the approval that was asked for would be worse than not to work.
   if (cannotAsk.length > 0 && asked.asks?.plan === true)
     return {
@@ -39,11 +44,10 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
   const place = await openPlace(request, options, denials.add).catch(asError);
   if (place instanceof Error) return { ok: false, outcome: unboxedOutcome(place) };
   const { resumeFrom } = session;
-  const goesOn = await goingOn(request);
   const { variables, refused } = agentEnvironment({
     ...place.given,
     env,
-    start: { ...request, goesOn: goesOn === "by itself" },
+    start: request,
     root,
   });
   const asksAgain = asks !== undefined && resumeFrom !== null && (await hasDeferred(resumeFrom));
@@ -70,9 +74,10 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
     asks,
     hears,
     cannotHear,
-    goesOn: asksAgain || goesOn === "by itself",
-    first: goesOn === "when told" ? carryOn : null,
+    asksAgain,
+    first: request.goesOn === true && resumeFrom !== null ? carryOn : null,
     settings,
+    version,
     agent,
     redact,
     warnings,
@@ -83,34 +88,34 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
   return { ok: true, process: createProcess(made) };
 };
 
-/** The request without what an older CLI cannot do. */
-const ableToAsk = async (
+/** The request without what this version of the CLI cannot do. */
+const forVersion = (
   request: AgentStart,
-  { settings: { agentCliBinary: cli }, env }: Options,
-): Promise<{ request: AgentStart; cannotAsk: string[]; cannotHear: string | null }> => {
+  version: string | null,
+  cli: string,
+): { request: AgentStart; cannotAsk: string[]; cannotHear: string | null } => {
+  const can = capabilitiesOf(version);
   const { asks = { question: false, plan: false }, hears = false, ...others } = request;
   const wantsAsking = asks.question || asks.plan;
-  if (!wantsAsking && !hears) return { request: others, cannotAsk: [], cannotHear: null };
-  const isAble = await canAsk(cli, { PATH: env["PATH"] ?? "" });
-  if (isAble)
-    return { request: { ...others, hears, ...(wantsAsking && { asks }) }, cannotAsk: [], cannotHear: null };
-  return { request: others, cannotAsk: wantsAsking ? [tooOld(cli)] : [], cannotHear: deaf(cli) };
+  const launch = can.worktreeFlag ? request.launch : { ...request.launch, worktree: null };
+  return {
+    request: { ...others, launch, ...(can.asks && { hears, ...(wantsAsking && { asks }) }) },
+    cannotAsk: wantsAsking && !can.asks ? [tooOld(cli)] : [],
+    cannotHear: hears && !can.asks ? deaf(cli) : null,
+  };
 };
 
-/** How its session's turn goes on; null: it does not. */
-const goingOn = async ({ goesOn, session }: AgentStart): Promise<"by itself" | "when told" | null> => {
-  if (goesOn !== true || session.resumeFrom === null) return null;
-  return (await endsRefused(session.resumeFrom)) ? "by itself" : "when told";
-};
-
-/** Said to a session that does not go on by itself. */
+/**
+ * Said to a session whose turn ended early. Resumed without a message the CLI goes on once, if told so in its environment, but
+ * not after a second failure: it then waits for ever.
+ */
 const carryOn = "Continue.";
 
 const tooOld = (cli: string): string =>
-  `The agent can ask nobody, and have no plan approved: ${cli} is older than ${oldestAsking}, or does not tell its version.`;
+  `The agent can ask nobody, and have no plan approved: ${cli} is older than ${oldestVersion}, or does not tell its version.`;
 
 const deaf = (cli: string): string =>
-  `The agent can be told nothing while it works: ${cli} is older than ${oldestAsking}, or does not tell its version; update it.`;
+  `The agent can be told nothing while it works: ${cli} is older than ${oldestVersion}, or does not tell its version; update it.`;
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
 
@@ -127,7 +132,7 @@ type EnvironmentRequest = {
   settings: ClaudeSettings;
   /** The service's own environment. */
   env: NodeJS.ProcessEnv;
-  start: Pick<AgentStart, "id" | "attempt" | "launch" | "goesOn" | "traceparent">;
+  start: Pick<AgentStart, "id" | "attempt" | "launch" | "traceparent">;
   receiver: TelemetryReceiver | null;
   /** Whether the agent runs as root. */
   root: boolean;
@@ -149,7 +154,6 @@ export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment 
       ...behaviour(start.launch.timeoutSeconds),
       ...modelCredentials(settings),
       ...(settings.otelEnabled ? telemetry(request) : {}),
-      ...(start.goesOn && { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: "1" }),
       ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
       HOME: settings.agentHome,
       CLAUDE_CONFIG_DIR: start.launch.configDir,

@@ -8,12 +8,12 @@ import type { ClaudeSettings } from "./settings.ts";
 
 const build = (
   settings: Partial<ClaudeSettings>,
-  { env = {}, root = false, launch = {}, receiver = null, goesOn = false }: Surroundings = {},
+  { env = {}, root = false, launch = {}, receiver = null }: Surroundings = {},
 ) =>
   agentEnvironment({
     settings: { ...fakeSettings("/agent-home"), ...settings },
     env,
-    start: { id: "the-job", attempt: 2, launch: { ...fakeLaunch("/config"), ...launch }, goesOn },
+    start: { id: "the-job", attempt: 2, launch: { ...fakeLaunch("/config"), ...launch } },
     receiver,
     root,
   });
@@ -23,7 +23,6 @@ type Surroundings = {
   root?: boolean;
   launch?: object;
   receiver?: TelemetryReceiver | null;
-  goesOn?: boolean;
 };
 
 /** Every variable that holds a credential of ours, in its own name and in those of the programs that it is for. */
@@ -164,10 +163,4 @@ test("without a named endpoint the agent reports to the service's own receiver",
 test("there are no telemetry variables when it is off, or nobody would receive it", () => {
   expect(telemetryOf(build({}, { receiver }))).toEqual({});
   expect(telemetryOf(build({ otelEnabled: true }))).toEqual({});
-});
-
-test("only an agent that goes on with its session's turn is told so", () => {
-  const name = "CLAUDE_CODE_RESUME_INTERRUPTED_TURN";
-  expect(build({}).variables).not.toHaveProperty(name);
-  expect(build({}, { goesOn: true }).variables).toMatchObject({ [name]: "1" });
 });

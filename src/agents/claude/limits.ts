@@ -1,19 +1,38 @@
-export type Limit = "wall" | "first_output" | "idle" | "result_grace";
+export type Limit = "wall" | "begin" | "first_output" | "idle" | "result_grace";
 
-export type LimitSeconds = {
-  wall: number;
-  /** From the prompt to the first event; 0: none. */
-  firstOutput: number;
-  /** Between events; 0: none. */
-  idle: number;
-  /** From the result to the exit. */
-  resultGrace: number;
+/** Longest times in seconds; 0: no limit, but for the wall clock and the grace after the result. */
+export type LimitSeconds = Record<Limit, number>;
+
+type State = "ready" | "prompted" | "begun" | "answering" | "asking" | "ended";
+
+/**
+ * Which limit of silence ends a turn in which state. The wall clock runs in all of them.
+ *
+ * | state       | begins when                                             | limit          | it runs anew with      |
+ * |-------------|---------------------------------------------------------|----------------|------------------------|
+ * | `ready`     | the turn starts                                         | none           |                        |
+ * | `prompted`  | a process that has answered before gets the next prompt | `begin`        | nothing                |
+ * | `begun`     | its CLI begins the turn; a new process gets its prompt  | `first_output` | nothing                |
+ * | `answering` | the model has begun to answer                           | `idle`         | each line              |
+ * | `asking`    | a person is asked; with the answer it is `answering`    | none           |                        |
+ * | `ended`     | the result is there                                     | `result_grace` | a result of later work |
+ *
+ * Nothing else counts: neither answers to control requests, nor the replayed prompt, nor the CLI's notes about itself and its
+ * retries are signs of the model. A CLI that only writes those waits for ever.
+ */
+const limitIn: Record<State, Limit | null> = {
+  ready: null,
+  prompted: "begin",
+  begun: "first_output",
+  answering: "idle",
+  asking: null,
+  ended: "result_grace",
 };
 
 export type Limits = {
   promptGiven: () => void;
-  event: () => void;
-  /** While it rests, silence has no limit. */
+  /** The CLI wrote a line. `begun`: it has begun the turn; `answering`: so has the model its answer. */
+  line: (so: { begun: boolean; answering: boolean }) => void;
   rest: (rests: boolean) => void;
   /** `worked`: since the result before, if any. Only work makes a later result begin the grace anew. */
   result: (worked: boolean) => void;
@@ -22,45 +41,35 @@ export type Limits = {
 
 /** Calls `onLimit` with the first limit that is exceeded. The wall clock runs from now to the end, whatever comes. */
 export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => void): Limits => {
-  const after = (limit: Limit, limitSeconds: number): NodeJS.Timeout =>
-    setTimeout(() => onLimit(limit), Math.min(limitSeconds * 1000, maxTimerMs));
+  const after = (limit: Limit): NodeJS.Timeout =>
+    setTimeout(() => onLimit(limit), Math.min(seconds[limit] * 1000, maxTimerMs));
 
-  const wall = after("wall", seconds.wall);
+  const wall = after("wall");
   let silence: NodeJS.Timeout | undefined;
-  let grace: NodeJS.Timeout | undefined;
-  let hasOutput = false;
-  let resting = false;
-  const listen = (): void => {
+  let state: State = "ready";
+  const enter = (next: State): void => {
+    state = next;
     clearTimeout(silence);
-    silence = seconds.idle > 0 ? after("idle", seconds.idle) : undefined;
+    const limit = limitIn[next];
+    const runs = limit !== null && (seconds[limit] > 0 || limit === "result_grace");
+    silence = runs ? after(limit) : undefined;
   };
 
   return {
-    promptGiven: () => {
-      if (!hasOutput && seconds.firstOutput > 0) silence = after("first_output", seconds.firstOutput);
-    },
-    event: () => {
-      if (grace !== undefined || resting) return;
-      if (hasOutput) {
-        silence?.refresh();
-        return;
-      }
-      hasOutput = true;
-      listen();
+    promptGiven: () => enter(seconds.begin > 0 ? "prompted" : "begun"),
+    line: ({ begun, answering }) => {
+      if (state === "answering") silence?.refresh();
+      else if (answering && (state === "prompted" || state === "begun")) enter("answering");
+      else if (begun && state === "prompted") enter("begun");
     },
     rest: (rests) => {
-      resting = rests;
-      hasOutput = true;
-      clearTimeout(silence);
-      if (!rests && grace === undefined) listen();
+      if (state !== "ended") enter(rests ? "asking" : "answering");
     },
     result: (worked) => {
-      if (grace !== undefined && !worked) return;
-      for (const timer of [silence, grace]) clearTimeout(timer);
-      grace = after("result_grace", seconds.resultGrace);
+      if (state !== "ended" || worked) enter("ended");
     },
     [Symbol.dispose]: () => {
-      for (const timer of [wall, silence, grace]) clearTimeout(timer);
+      for (const timer of [wall, silence]) clearTimeout(timer);
     },
   };
 };

@@ -23,7 +23,7 @@ describe("what is said while a turn runs", () => {
     expect(outcome).toMatchObject({ ok: true, exitCode: 0 });
     expect(heard).toEqual(texts);
     // A slash would be a command of the CLI's own.
-    expect(await heardIn(directory)).toBe("\n/clear\u001b[2J\n``` three\nand four\n");
+    expect(await heardIn(directory)).toBe("\u200b/clear\u001b[2J\n``` three\nand four\n");
     expect(events.filter(({ type }) => type === "result")).toHaveLength(1);
     expect(events.filter(({ type }) => type === "message")[1]).toMatchObject({
       when: "next",

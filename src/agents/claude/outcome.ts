@@ -8,11 +8,14 @@ import { classify, type EndCause, type Ended, type Reason, type Verdict } from "
 import { isCutOff } from "./decode.ts";
 import type { Observed } from "./read-output.ts";
 import type { ClaudeSettings } from "./settings.ts";
+import { blameVersion } from "./version.ts";
 
 /** All that is known of an ended turn. */
 export type EndedTurn = {
   turn: Pick<AgentTurn, "isLast" | "timeoutSeconds">;
   settings: ClaudeSettings;
+  /** Version of the agent CLI, null when unknown. */
+  version: string | null;
   profile: string;
   observed: Observed;
   cause: EndCause;
@@ -168,10 +171,7 @@ const sentence = (failed: Failed): string => {
 const sentences: Record<Reason, (failed: Failed) => string> = {
   timeout: ({ turn, profile }) =>
     `The agent was ended at its time limit of ${turn.timeoutSeconds} s.\n${raise("timeout", profile)} (default: SERVICE_AGENT_CLI_TIMEOUT, in agent mode AGENT_MODE_TIMEOUT), or continue the session.`,
-  stalled: ({ cause, settings }) =>
-    cause === "first_output"
-      ? `The agent gave no sign of life within ${settings.agentCliFirstOutputTimeout} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT) and was ended.\nTry again.`
-      : `The agent went silent for ${settings.agentCliIdleTimeout} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended.\nContinue the session.`,
+  stalled: (failed) => stalled(failed),
   auth: () =>
     "The model provider refused the agent's credentials, or there are none.\nSet AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY for the service and try again.",
   rate_limited: ({ observed: { limitResetsAt } }) =>
@@ -200,23 +200,42 @@ const sentences: Record<Reason, (failed: Failed) => string> = {
   agent_exit: (failed) => exit(failed),
 };
 
+const stalled = (failed: Failed): string => {
+  const { agentCliFirstOutputTimeout: first, agentCliIdleTimeout: idle } = failed.settings;
+  if (failed.cause === "begin") return "The agent did not begin the turn in time and was ended.\nTry again.";
+  if (failed.cause !== "first_output")
+    return `The agent went silent for ${idle} s (SERVICE_AGENT_CLI_IDLE_TIMEOUT) and was ended.\nContinue the session.`;
+  const limit = `within ${first} s (SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT)`;
+  const { agent, advice } = blame(failed);
+  return failed.observed.events > 0
+    ? `The model gave no answer ${limit}, and the agent was ended.\nTry again.`
+    : `${agent} gave no sign of life ${limit} and was ended.\n${advice ?? "Try again."}`;
+};
+
 const isUnreachable = ({ result }: Observed): boolean =>
   result?.api_status === null && /connect/i.test(result.text);
 
 const raise = (limit: string, profile: string): string => `Raise \`${limit}\` of "${profile}"`;
 
+const blame = ({ version, observed }: Pick<Failed, "version" | "observed">) =>
+  blameVersion(version, { hasBegun: observed.events > 0 });
+
 /** Claims no more than is known: the transcript may have the answer although the output was lost. */
-const exit = ({ ended: { exitCode, signal }, observed: { isLineCut, stdoutBytes } }: Failed): string => {
-  const advice = "Try again, or continue the session.";
+const exit = (failed: Failed): string => {
+  const { exitCode, signal } = failed.ended;
+  const { isLineCut, stdoutBytes } = failed.observed;
+  const { agent, advice: install } = blame(failed);
+  const advice = install ?? "Try again, or continue the session.";
   if (signal !== null) {
     const memory = signal === "SIGKILL" ? " The system may have run out of memory." : "";
-    return `The agent was killed by ${signal} before it gave a result.${memory}\n${advice}`;
+    return `${agent} was killed by ${signal} before it gave a result.${memory}\n${advice}`;
   }
-  const how = `The agent exited with code ${exitCode ?? "unknown"}`;
+  const how = `${agent} exited with code ${exitCode ?? "unknown"}`;
   if (isLineCut) {
     return `${how}, but its output breaks off in the middle of a line after ${stdoutBytes} bytes, so its result did not arrive. What it did is kept; its transcript may tell the rest.\n${advice}`;
   }
-  return `${how} without giving a result.\n${exitCode === 0 ? advice : "Read the agent's own message below; svc doctor tries the agent CLI."}`;
+  const read = install ?? "Read the agent's own message below; svc doctor tries the agent CLI.";
+  return `${how} without giving a result.\n${exitCode === 0 ? advice : read}`;
 };
 
 const status = (code: number | null): string => (code === null ? "" : ` (status ${code})`);

@@ -76,7 +76,7 @@ const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]
 };
 
 /** Of the CLI's own login, if there is no other credential; null: there is none. Only the CLI outside can renew it. */
-const loginToken = async (settings: ClaudeSettings): Promise<string | null> => {
+export const loginToken = async (settings: ClaudeSettings): Promise<string | null> => {
   const { modelAuthToken, modelApiKey, modelBaseUrl } = settings;
   if ([modelAuthToken, modelApiKey, modelBaseUrl].some((given) => given !== null)) return null;
   const text = await readFile(join(loginDirectory(settings), ".credentials.json"), "utf8").catch(() => "");

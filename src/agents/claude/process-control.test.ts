@@ -88,11 +88,21 @@ describe("the clocks", () => {
       silent.say('scenario: hang {"after": 2}'),
     ]);
     expect(never.outcome).toMatchObject({ ok: false, reason: "stalled", retryable: true });
-    expect(never.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
+    expect(never.outcome.error).toContain("did not begin the turn");
     expect(nomore.outcome).toMatchObject({ ok: false, reason: "stalled", text: "Piece 0. \nPiece 1." });
     expect(nomore.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
     expect(await pidOf(mute)).toBe(mute.process.pid);
   });
+
+  test.each(["control", "started"])(
+    "an agent that answers a later turn only with lines about itself (%s) is interrupted",
+    async (own) => {
+      const talk = await start({ settings: { agentCliFirstOutputTimeout: 0.5 } });
+      expect((await talk.say("scenario: noop")).outcome).toMatchObject({ ok: true });
+      const { outcome } = await talk.say(`scenario: hang ${JSON.stringify({ own })}`);
+      expect(outcome).toMatchObject({ ok: false, reason: "stalled" });
+    },
+  );
 
   test("a process that waits is not under any of them", async () => {
     const settings = { agentCliFirstOutputTimeout: 0.05, agentCliIdleTimeout: 0.05 };

@@ -16,11 +16,13 @@ type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   hears: boolean;
   /** Why it does not, as a warning at the first message; null: nobody is to tell it anything. */
   cannotHear: string | null;
-  /** It goes on with its session's turn by itself, or asks again what the transcript leaves open. */
-  goesOn: boolean;
+  /** It asks again what the transcript leaves open. */
+  asksAgain: boolean;
   /** What a first turn without content says; null: nothing. */
   first: string | null;
   settings: ClaudeSettings;
+  /** Version of the agent CLI, null when unknown. */
+  version: string | null;
   agent: SupervisedProcess;
   redact: Redactor;
   /** Reported with the first turn. */
@@ -138,11 +140,12 @@ export const createProcess = (options: Options): AgentProcess => {
     if (turns > 0) reader.nextTurn();
     turns += 1;
     idleBytes = 0;
-    const { agentCliFirstOutputTimeout: first } = settings;
-    const firstOutput = turns === 1 ? first : Math.min(first || beginSeconds, beginSeconds);
     const started = startTurn({
       turn: asked,
-      settings: { ...settings, agentCliFirstOutputTimeout: firstOutput },
+      settings,
+      version: options.version,
+      beginSeconds:
+        turns === 1 ? 0 : Math.min(settings.agentCliFirstOutputTimeout || beginSeconds, beginSeconds),
       profile: launch.profile,
       agent,
       end,
@@ -179,11 +182,18 @@ export const createProcess = (options: Options): AgentProcess => {
       : given;
   /** It is to go on with a question that its session does not have any more. */
   const isLost = ({ content, begins }: AgentTurn): boolean =>
-    content.length === 0 && begins === undefined && !options.goesOn;
+    content.length === 0 && begins === undefined && !options.asksAgain;
   /** Null: it gets nothing. */
   const inputOf = (asked: AgentTurn): string | null => {
     if (!usable || isLost(asked)) return null;
-    const input = turnInput({ turn: asked, first: turns === 1, appended, effort, asks: options.asks });
+    const input = turnInput({
+      turn: asked,
+      first: turns === 1,
+      resumes: session.resumeFrom !== null,
+      appended,
+      effort,
+      asks: options.asks,
+    });
     effort = asked.effort ?? effort;
     return asked.begins === undefined ? input : input + messages.begin(asked.begins);
   };

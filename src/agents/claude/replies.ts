@@ -45,15 +45,20 @@ export const hookDenies = (reason: string): object => ({
   },
 });
 
+/** The call with its plan. A newer CLI leaves out the tool's argument: then the plan is what the agent said last. */
+export const withPlan = (call: ToolCall, lastWords: () => string): ToolCall =>
+  call.name !== "ExitPlanMode" || planOf(call.input) !== ""
+    ? call
+    : { ...call, input: { ...call.input, plan: lastWords().trim() } };
+
 /** What a person is shown of a call. */
 export const shown = (
   { name, input }: ToolCall,
   redact: Redact,
-  lastWords: () => string,
 ): Pick<Ask, "kind" | "questions" | "plan"> => {
   if (name !== "ExitPlanMode")
     return { kind: "question", questions: redactDeep(questionsOf(input), redact), plan: null };
-  const plan = planOf(input) || lastWords().trim();
+  const plan = planOf(input);
   return { kind: "plan", questions: [], plan: plan === "" ? null : redact(plan) };
 };
 
@@ -109,10 +114,13 @@ const approvedPlan = (
   input: ToolCall["input"],
   { plan, feedback }: Extract<Reply, { kind: "approve" }>,
 ): ToolCall["input"] => {
-  const words = feedback === "" ? [] : [`## Words of the user\n\n${feedback}`];
-  const whole = [plan ?? planOf(input), ...words].filter((part) => part !== "").join("\n\n");
-  return whole === "" ? input : { plan: whole };
+  const approved = plan ?? planOf(input);
+  if (feedback !== "") return { plan: `${approved || unknownPlan}\n\n## Words of the user\n\n${feedback}` };
+  return approved === "" ? input : { plan: approved };
 };
+
+/** A process that resumes the session may not have the plan. The words alone would take its place. */
+const unknownPlan = "The plan is approved as you have told it.";
 
 export const refusal: Permission = {
   behavior: "deny",

@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { afterFile } from "../../../test/cleanup.ts";
 import { runFake } from "../../../test/fake-agent/run.ts";
+import { newestCli, oldestCli } from "../../../test/agent-clis.ts";
 import { startFakeModel } from "../../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { createSandbox } from "../../sandbox/sandbox.ts";
@@ -41,9 +41,12 @@ const startService = async () => {
   return { asked, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 };
 
-test.each(["bwrap", "landlock"] as const)(
+test.each([
+  ["bwrap", newestCli],
+  ["landlock", oldestCli],
+] as const)(
   "%s: an agent reports telemetry and reaches the service's own MCP, while the receiver's token stays outside",
-  async (mode) => {
+  async (mode, cli) => {
     const model = await startFakeModel({ token: "canary-of-model" });
     afterFile(() => model.close());
     const { asked, origin } = await startService();
@@ -58,7 +61,7 @@ test.each(["bwrap", "landlock"] as const)(
       directory,
       sandbox: (await createSandbox(mode)).sandbox,
       settings: {
-        agentCliBinary: fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url)),
+        agentCliBinary: cli,
         modelBaseUrl: model.url,
         modelAuthToken: "canary-of-model",
         otelEnabled: true,

@@ -58,7 +58,7 @@ const serviceInside = "http://service.invalid";
 const telemetryInside = `${serviceInside}/otlp`;
 
 /** As the CLI does without a sandbox: its long-lived token goes to no other address, and with no other credential. */
-const modelRoute = ({
+export const modelRoute = ({
   agentOauthToken,
   modelBaseUrl,
   modelAuthToken,

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { chmod, readFile, writeFile } from "node:fs/promises";
+import { chmod, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
@@ -28,6 +28,31 @@ describe("the clocks", () => {
     expect(silent.outcome.text).toBe("Piece 0. \nPiece 1.");
     expect(silent.outcome.error).toContain("SERVICE_AGENT_CLI_IDLE_TIMEOUT");
   });
+
+  test.each(["control", "request", "started", "echo", "retry"])(
+    "an agent that only writes about itself (%s) is ended, in a new session and in a resumed one",
+    async (own) => {
+      const directory = await temporaryDirectory();
+      const { outcome: before } = await runFake("scenario: noop", { directory });
+      const projects = join(directory, ".config-of-job", "projects");
+      const [project = ""] = await readdir(projects);
+      const resumed = {
+        id: String(before.sessionId),
+        resumeFrom: join(projects, project, `${before.sessionId}.jsonl`),
+      };
+      const settings = { agentCliFirstOutputTimeout: 0.5, agentCliKillGrace: 0.2 };
+      const prompt = `scenario: hang ${JSON.stringify({ own })}`;
+      const runs = await Promise.all([
+        runFake(prompt, { directory, settings }),
+        runFake(prompt, { directory, settings, start: { session: resumed, hears: true } }),
+      ]);
+      for (const run of runs) {
+        expectTidy(run);
+        expect(run.outcome).toMatchObject({ reason: "stalled", retryable: true });
+        expect(run.outcome.error).toContain("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT");
+      }
+    },
+  );
 
   test("an agent that streams for ever is ended at the wall time, deaf to TERM or not", async () => {
     const directory = await temporaryDirectory();
@@ -142,6 +167,7 @@ describe("what cannot start", () => {
     });
     const gone = { exitCode: 1, signal: null, pipesHeldOpen: false, swept: 0, survivors: [], hidden: [] };
     const turn = startTurn({
+      version: null,
       turn: {
         content: [],
         appendSystemPrompt: null,
@@ -156,6 +182,7 @@ describe("what cannot start", () => {
       end: () => turn.exited(gone),
       redact,
       observed: reader.observed(),
+      beginSeconds: 0,
       spent: 0,
       onGiven: ignore,
       isWaiting: () => false,

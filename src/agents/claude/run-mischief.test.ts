@@ -64,3 +64,16 @@ test("each piece of text is emitted soon after it was written, not with those af
   // They are written over a second. A busy machine takes some of the time.
   expect(delays.toSorted((a, b) => a - b)[50]).toBeLessThan(200);
 });
+
+test("a CLI that ends before its first event is named with its version, those that work, and what to do", async () => {
+  const directory = await temporaryDirectory();
+  const agentCliBinary = join(directory, "other");
+  const script =
+    '#!/bin/sh\n[ "$1" = --version ] && exec echo 2.9.0\nread task; echo no such option >&2; exit 1\n';
+  await writeFile(agentCliBinary, script, { mode: 0o755 });
+  const run = await runFake("hello", { directory, settings: { agentCliBinary } });
+  expect(run.outcome).toMatchObject({ ok: false, reason: "agent_exit", exitCode: 1 });
+  expect(run.outcome.error).toMatch(
+    /^The agent CLI \(2\.9\.0; svc works with [\d.]+ to [\d.]+\) exited with code 1 without giving a result\.\nWhat to do: Install one that works: npm install .*\n\nstderr of the agent:\nno such option/,
+  );
+});

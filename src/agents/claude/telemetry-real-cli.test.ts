@@ -1,8 +1,8 @@
 import { createServer } from "node:net";
-import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runFake } from "../../../test/fake-agent/run.ts";
 import { afterFile } from "../../../test/cleanup.ts";
+import { bothClis } from "../../../test/agent-clis.ts";
 import { startFakeModel, type FakeModel } from "../../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { Hono } from "hono";
@@ -19,7 +19,6 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-const agentCliBinary = fileURLToPath(new URL("../../../node_modules/.bin/claude", import.meta.url));
 const token = "token-of-this-start";
 
 /** The receiver, behind a door that keeps what it lets through. */
@@ -50,27 +49,29 @@ const startReceiver = async () => {
   return { url: server.url, requests, stored };
 };
 
-const run = async (endpoint: string, options: { isNamed?: boolean; env?: NodeJS.ProcessEnv } = {}) => {
-  let resultAt = 0;
-  const task = 'scenario: bash {"command": "echo something"}';
-  const { outcome, events } = await runFake(task, {
-    directory: await temporaryDirectory(),
-    settings: {
-      agentCliBinary,
-      modelBaseUrl: model.url.replace("127.0.0.1", "localhost"),
-      modelAuthToken: "model-token",
-      otelEnabled: endpoint !== "",
-      otelEndpoint: options.isNamed === true ? endpoint : null,
-      otelProtocol: options.isNamed === true ? "http" : null,
-    },
-    launch: { bypassPermissions: true, args: ["--model", "sonnet", "--dangerously-skip-permissions"] },
-    env: { GIT_CONFIG_GLOBAL: "/dev/null", ...options.env },
-    receiver: { endpoint: `${endpoint}/otlp`, token },
-    onEvent: (event) => event.type === "result" && (resultAt = performance.now()),
-  });
-  expect(outcome).toMatchObject({ ok: true });
-  return { exitAfterResultMs: performance.now() - resultAt, events };
-};
+const runWith =
+  (agentCliBinary: string) =>
+  async (endpoint: string, options: { isNamed?: boolean; env?: NodeJS.ProcessEnv } = {}) => {
+    let resultAt = 0;
+    const task = 'scenario: bash {"command": "echo something"}';
+    const { outcome, events } = await runFake(task, {
+      directory: await temporaryDirectory(),
+      settings: {
+        agentCliBinary,
+        modelBaseUrl: model.url.replace("127.0.0.1", "localhost"),
+        modelAuthToken: "model-token",
+        otelEnabled: endpoint !== "",
+        otelEndpoint: options.isNamed === true ? endpoint : null,
+        otelProtocol: options.isNamed === true ? "http" : null,
+      },
+      launch: { bypassPermissions: true, args: ["--model", "sonnet", "--dangerously-skip-permissions"] },
+      env: { GIT_CONFIG_GLOBAL: "/dev/null", ...options.env },
+      receiver: { endpoint: `${endpoint}/otlp`, token },
+      onEvent: (event) => event.type === "result" && (resultAt = performance.now()),
+    });
+    expect(outcome).toMatchObject({ ok: true });
+    return { exitAfterResultMs: performance.now() - resultAt, events };
+  };
 
 /** How often a key is in a tree of JSON, or how many items its arrays have. */
 const tally = (value: unknown, key: string): number => {
@@ -79,34 +80,6 @@ const tally = (value: unknown, key: string): number => {
     .map(([name, inner]) => (name === key && Array.isArray(inner) ? inner.length : tally(inner, key)))
     .reduce((sum, one) => sum + one, 0);
 };
-
-test("every metric, log record and span that the agent sends is stored; a proxy in its environment is not asked to reach the receiver", async () => {
-  const { url, requests, stored } = await startReceiver();
-  const proxy = await blackHole();
-  await run(url, { env: { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url, NO_PROXY: "localhost" } });
-  expect(proxy.connections()).toBe(0);
-  expect(requests.filter(({ status }) => status !== 200)).toEqual([]);
-  expect(new Set(requests.map(({ path }) => path))).toEqual(
-    new Set(["/otlp/v1/metrics", "/otlp/v1/logs", "/otlp/v1/traces"]),
-  );
-  const sent = requests.map(({ body }) => JSON.parse(body) as unknown);
-  const count = (key: string) => sent.reduce((sum: number, body) => sum + tally(body, key), 0);
-  const { metrics, events, spans } = stored;
-  expect([metrics.length, events.length, spans.length]).toEqual([
-    count("dataPoints"),
-    count("logRecords"),
-    count("spans"),
-  ]);
-  expect(metrics.length * events.length * spans.length).toBeGreaterThan(0);
-  for (const record of [...stored.metrics, ...stored.events, ...stored.spans]) {
-    expect(record.job_id).toMatch(/^[\da-f-]{36}$/);
-    expect(record.attributes).toMatchObject({ profile: "code", pod: "test-pod" });
-    expect(record.session_id).toMatch(/^[\da-f-]{36}$/);
-  }
-  const cost = stored.metrics.find(({ name }) => name === "claude_code.cost.usage");
-  expect(cost).toMatchObject({ unit: "USD", attributes: { temporality: "delta" } });
-  expect(cost?.value).toBeGreaterThan(0);
-});
 
 /** Takes connections and never answers. */
 const blackHole = async () => {
@@ -124,15 +97,47 @@ const blackHole = async () => {
   return { url: `http://127.0.0.1:${port}`, connections: () => connections };
 };
 
-test("an agent whose collector hangs exits as soon after its result as one without telemetry", async () => {
-  const hanging = await blackHole();
-  const longer: number[] = [];
-  // A busy machine may hold up one of them.
-  do {
-    const without = await run("");
-    const held = await run(hanging.url, { isNamed: true });
-    longer.push(held.exitAfterResultMs - without.exitAfterResultMs);
-  } while (Math.min(...longer) >= 1500 && longer.length < 3);
-  expect(hanging.connections()).toBeGreaterThan(0);
-  expect(Math.min(...longer)).toBeLessThan(1500);
+describe.each(bothClis)("$which CLI", ({ cli }) => {
+  const run = runWith(cli);
+
+  test("every metric, log record and span that the agent sends is stored; a proxy in its environment is not asked to reach the receiver", async () => {
+    const { url, requests, stored } = await startReceiver();
+    const proxy = await blackHole();
+    await run(url, { env: { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url, NO_PROXY: "localhost" } });
+    expect(proxy.connections()).toBe(0);
+    expect(requests.filter(({ status }) => status !== 200)).toEqual([]);
+    expect(new Set(requests.map(({ path }) => path))).toEqual(
+      new Set(["/otlp/v1/metrics", "/otlp/v1/logs", "/otlp/v1/traces"]),
+    );
+    const sent = requests.map(({ body }) => JSON.parse(body) as unknown);
+    const count = (key: string) => sent.reduce((sum: number, body) => sum + tally(body, key), 0);
+    const { metrics, events, spans } = stored;
+    expect([metrics.length, events.length, spans.length]).toEqual([
+      count("dataPoints"),
+      count("logRecords"),
+      count("spans"),
+    ]);
+    expect(metrics.length * events.length * spans.length).toBeGreaterThan(0);
+    for (const record of [...stored.metrics, ...stored.events, ...stored.spans]) {
+      expect(record.job_id).toMatch(/^[\da-f-]{36}$/);
+      expect(record.attributes).toMatchObject({ profile: "code", pod: "test-pod" });
+      expect(record.session_id).toMatch(/^[\da-f-]{36}$/);
+    }
+    const cost = stored.metrics.find(({ name }) => name === "claude_code.cost.usage");
+    expect(cost).toMatchObject({ unit: "USD", attributes: { temporality: "delta" } });
+    expect(cost?.value).toBeGreaterThan(0);
+  });
+
+  test("an agent whose collector hangs exits as soon after its result as one without telemetry", async () => {
+    const hanging = await blackHole();
+    const longer: number[] = [];
+    // A busy machine may hold up one of them.
+    do {
+      const without = await run("");
+      const held = await run(hanging.url, { isNamed: true });
+      longer.push(held.exitAfterResultMs - without.exitAfterResultMs);
+    } while (Math.min(...longer) >= 1500 && longer.length < 3);
+    expect(hanging.connections()).toBeGreaterThan(0);
+    expect(Math.min(...longer)).toBeLessThan(1500);
+  });
 });

@@ -11,6 +11,8 @@ import type { ClaudeSettings } from "./settings.ts";
 type StartTurn = {
   turn: AgentTurn;
   settings: ClaudeSettings;
+  /** Version of the agent CLI, null when unknown. */
+  version: string | null;
   /** The profile's name. */
   profile: string;
   agent: Pick<SupervisedProcess, "stdin" | "identity">;
@@ -19,6 +21,8 @@ type StartTurn = {
   redact: (text: string) => string;
   /** Facts of this turn so far. */
   observed: Observed;
+  /** Longest time until the CLI begins the turn, seconds; 0: no limit. */
+  beginSeconds: number;
   /** Earlier cost of the process, US dollars: the CLI reports sums. */
   spent: number;
   /** It has got its prompt. */
@@ -54,7 +58,7 @@ export type RunningTurn = {
 };
 
 /** From the request to stop to TERM, and from there to KILL. With the sweep it stays below 2 s. */
-const stopLimits = { interruptMs: 700, killSeconds: 0.5 };
+export const stopLimits = { interruptMs: 700, killSeconds: 0.5 };
 
 /**
  * Supervises one turn. Every early end goes the same way: the CLI is asked to stop, which leaves it ready for the next
@@ -92,9 +96,10 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
   const limits = watchLimits(
     {
       wall: turn.timeoutSeconds,
-      firstOutput: settings.agentCliFirstOutputTimeout,
+      begin: begin.beginSeconds,
+      first_output: settings.agentCliFirstOutputTimeout,
       idle: settings.agentCliIdleTimeout,
-      resultGrace: settings.agentCliResultGrace,
+      result_grace: settings.agentCliResultGrace,
     },
     stop,
   );
@@ -162,7 +167,10 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
       }
       return true;
     },
-    lineRead: limits.event,
+    lineRead: () => {
+      const { turnOpen, workedSinceResult } = observed.facts;
+      limits.line({ begun: turnOpen, answering: workedSinceResult });
+    },
     flush: () => {
       if (answered && !isLast && !done) finish({ exitCode: null, signal: null });
       else wake();

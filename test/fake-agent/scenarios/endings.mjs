@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { closeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { write } from "../write.mjs";
@@ -5,8 +6,28 @@ import { write } from "../write.mjs";
 /** Longer than any test. */
 const forever = () => delay(2 ** 31 - 1);
 
-/** Says nothing at all, or stops after `after` pieces of text. */
-export const hang = async ({ options, init, say }) => {
+/** What it writes about itself, without an answer of the model. */
+const ownLines = {
+  control: ({ line }) =>
+    line({ type: "control_response", response: { subtype: "success", request_id: "x" } }),
+  request: ({ line }) =>
+    line({ type: "control_request", request_id: randomUUID(), request: { subtype: "novelty" } }),
+  started: ({ line, common }) => line({ type: "system", subtype: "status", ...common() }),
+  echo: ({ replay, content }) => replay(content, randomUUID()),
+  retry: ({ line, common }) =>
+    line({ type: "system", subtype: "api_retry", attempt: 1, max_retries: 3, error: "x", ...common() }),
+};
+
+/** Says nothing at all, stops after `after` pieces of text, or writes lines of the kind `own` about itself. */
+export const hang = async (turn) => {
+  const { options, init, say } = turn;
+  if (options.own !== undefined) {
+    if (options.own !== "control" && options.own !== "request") init();
+    for (;;) {
+      ownLines[options.own](turn);
+      await delay(20);
+    }
+  }
   if (options.after !== undefined) {
     init();
     for (let n = 0; n < options.after; n += 1) say(`Piece ${n}. `);
