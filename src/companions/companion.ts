@@ -7,7 +7,6 @@ import { withoutCredentials } from "../lib/git.ts";
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
 
-/** One companion repository of this instance. */
 export type Companion = {
   target: CompanionTarget;
   /** It has a URL, and no path that wins over it. */

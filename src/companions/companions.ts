@@ -20,7 +20,6 @@ type CompanionSettings = Pick<
 
 type Request = {
   settings: CompanionSettings;
-  /** Directory of all checkouts. */
   directory: string;
   checkOut: CheckOut;
   now: () => Date;
@@ -35,7 +34,7 @@ export type Companions = {
     targets: readonly CompanionTarget[],
     signal: AbortSignal,
   ) => Promise<Partial<Record<CompanionTarget, string>>>;
-  /** Those with a URL; `ageSeconds`: since the last fetch that succeeded; null: none has. */
+  /** Companions with a URL; `ageSeconds`: since the last fetch that succeeded; null: none has. */
   states: () => Promise<{ target: CompanionTarget; ageSeconds: number | null; failing: boolean }[]>;
   /** Begins to fetch. Waits, for a while, for those that were never fetched before. */
   start: () => Promise<void>;

@@ -11,7 +11,7 @@ import { withoutPorts } from "./ports.ts";
  */
 export type EntryName = { text: string; key: string };
 
-/** What is stored beside it. */
+/** The facts stored beside an entry. */
 export type EntryFacts = EntryName & {
   repoUrl: string;
   /** As the setup names them: those that are in it. */
@@ -74,7 +74,7 @@ const climbsLate = (target: string): boolean => {
   return first !== -1 && parts.includes("..", first);
 };
 
-/** Of a Python environment: whether the file, which has the worktree's path in it, works there only. */
+/** Whether a file of a Python environment, with the worktree's path in it, works there only. */
 export const isBinding = (file: string): boolean =>
   /^(pyvenv\.cfg$|bin\/)|\.(pth|egg-link)$|(^|\/)__editable__/.test(file);
 
@@ -104,7 +104,7 @@ export const placeOf = (path: string): { in: "home" | "worktree"; path: string }
 /** Something of a copied tree. `kind`: as `find` has it (`l` link), `s`: a file that runs with the rights of its owner. */
 export type Special = { kind: string; path: string; target: string };
 
-/** What every sandbox sees read-only. */
+/** Paths that every sandbox sees read-only. */
 const everywhere = /^\/(usr|bin|sbin|lib|lib32|lib64|libx32)(\/|$)/;
 
 /**

@@ -10,7 +10,7 @@ import { removeTree } from "../lib/remove-tree.ts";
 import { bytesOf, choose, type Entry, type EntryFacts, type EntryName, leaving, placeOf } from "./entry.ts";
 import { collect, copyTree, moveTree, type Places, sizeOf } from "./trees.ts";
 
-/** What of a setup is not kept, as a sentence for the user. */
+/** The part of a setup that is not kept, as a sentence for the user. */
 const notKept = (why: string): string => `What the setup made is not kept for later jobs: ${why}`;
 
 type Options = {
@@ -19,7 +19,7 @@ type Options = {
   maxBytes: number;
   /** Rejects when fewer bytes are free. */
   requireRoom: (bytes: number) => Promise<void>;
-  /** Of the service's processes: by it the next start ends copies that outlive a kill. */
+  /** Marks the service's processes: by it the next start ends copies that outlive a kill. */
   mark?: string | undefined;
   log: Log;
   /** Ends copies in the background. */
@@ -135,7 +135,6 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
   };
 
   return {
-    /** Whether anything is kept. */
     isOn: maxBytes > 0,
     /** Removes what an earlier process has left half done, and what is over the bound. */
     start: async (): Promise<void> => {
@@ -150,7 +149,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
     isWhole: async (repoKey: string, name: EntryName): Promise<boolean> =>
       (await read(repoKey, `${name.text}-${name.key}`))?.isWhole === true,
 
-    /** Of all jobs that want the same, one at a time; null: it was not its turn within the time. */
+    /** Locks an entry, so that one job at a time builds it; null: it was not its turn within the time. */
     turn: async (
       repoKey: string,
       name: EntryName,

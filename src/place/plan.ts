@@ -11,7 +11,7 @@ export type Setup = {
   run: string[];
   services: SetupService[];
   each: string[];
-  /** What is kept of `run`; null: nothing. */
+  /** The results of `run` that are kept; null: none. */
   cache: SetupCache | null;
   /** Seconds, of all commands. */
   timeout: number;

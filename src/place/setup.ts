@@ -39,7 +39,6 @@ type Dependencies = {
   warm: Warm;
   /** Rejects with a sentence when the disk is full. */
   requireRoom: () => Promise<void>;
-  /** Whether commands run in a sandbox. */
   isSandboxed: boolean;
   settings: { setupHosts: readonly string[]; setupUnsandboxed: boolean };
 };
@@ -210,7 +209,7 @@ export const createSetup = (deps: Dependencies) => {
     }
   };
 
-  /** What the setup brings beside the job's agent and checks. */
+  /** The services and mounts of the setup, beside the job's agent and checks. */
   const within = async (
     setup: Setup,
     worktree: Worktree,

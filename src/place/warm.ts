@@ -21,15 +21,11 @@ type Job = {
   worktree: Worktree;
   /** No agent has worked in the worktree. */
   isUntouched: boolean;
-  /** What its commands may use. */
+  /** The hosts and paths that its commands may use. */
   reach: unknown;
   /** Rejects when the directory has what no other job may get. */
   search: (directory: string) => Promise<void>;
 };
-
-type Mounts = NonNullable<AgentLaunch["mounts"]>;
-
-type Made = Ended & Pick<JobSetup, "cache" | "waited_seconds">;
 
 /** What a job is given or keeps: the paths of its setup, by the name of the entry. */
 type Wanted = { repoKey: string; name: EntryName; paths: readonly string[] };
@@ -50,7 +46,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
     return { paths: paths.filter(isKept), left: paths.filter((path) => !isKept(path)) };
   };
 
-  const mountsOf = async (setup: Setup, worktree: Worktree): Promise<Mounts> => {
+  const mountsOf = async (setup: Setup, worktree: Worktree): Promise<NonNullable<AgentLaunch["mounts"]>> => {
     const { home } = placesOf(worktree);
     const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
     const own = places.filter((place) => place.in === "home");
@@ -99,7 +95,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
     }
   };
 
-  /** That it cannot be kept fails no job, unless what is there must not be used either. @throws InTheWay */
+  /** A failure to keep it fails no job. @throws InTheWay when what is there must not be used either */
   const keep = async ({ repoKey, name, paths }: Wanted, { worktree, run, search }: Job): Promise<void> => {
     const kept = { from: placesOf(worktree), search, signal: run.signal };
     try {
@@ -113,7 +109,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
   };
 
   return {
-    /** What is mounted into the HOME of all its processes. */
+    /** The mounts in the HOME of all its processes. */
     mounts: mountsOf,
 
     /**
@@ -124,7 +120,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
       setup: Setup,
       job: Job,
       { programs, seconds, commands }: { programs: string; seconds: number; commands: () => Promise<Ended> },
-    ): Promise<Made> => {
+    ): Promise<Ended & Pick<JobSetup, "cache" | "waited_seconds">> => {
       const { worktree, run, isUntouched } = job;
       const { paths, left } = keptOf(setup);
       if (left.length > 0) run.warn(notOwn(left));
@@ -141,7 +137,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
         ? { turn: null, waited_seconds: 0 }
         : await turnOf(environments, repoKey, { name, seconds, job });
       try {
-        // Who only gets a copy holds up nobody.
+        // A job that only gets a copy holds up nobody.
         if (await environments.isWhole(repoKey, name)) await turn?.release();
         const cache = await give({ repoKey, name, paths }, job);
         await mountsOf(setup, worktree);

@@ -18,7 +18,8 @@ import {
 } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-context.ts";
-import { replace } from "./git-directory.ts";
+import { canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
+import { importCommits } from "./import.ts";
 import { fillPointers } from "./lfs-download.ts";
 import {
   type OwnerFile,
@@ -33,6 +34,7 @@ import {
 import { isAncestor, isRefName, remoteBranches, resolveBase } from "./ref.ts";
 import { type AddWorktree, RepoError, type Wanted, type Worktree } from "./repos.ts";
 import { addSubmodules, movesSubmodule } from "./submodules.ts";
+import { indexOf, scratchOf } from "./wall.ts";
 
 /**
  * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
@@ -81,7 +83,7 @@ const renew = async (context: GitContext, existing: OwnerFile): Promise<void> =>
   } else {
     await openWorktree(context, worktree, { filesOnly: true });
     await runGit(context, worktree, ["read-tree", "-i", "--reset", tip ?? emptyTree]);
-    await writeClone(context, worktree, { agent: null, tip, index: join(ownDir, "index") });
+    await writeClone(context, worktree, { agent: null, tip, index: indexOf(ownDir) });
   }
   if (instance !== context.settings.podName) await writeOwner(context, existing);
 };
@@ -221,6 +223,7 @@ const catchUp = async (context: GitContext, owned: OwnerFile): Promise<Worktree>
   if (theirs === undefined) return worktree;
   const { agent } = await openWorktree(context, worktree);
   const ours = agent.refs.get(branchRef(worktree));
+  if (ours !== undefined) await importCommits(context, worktree, [ours]);
   if (ours !== undefined && (await isAncestor(context, ownDir, { ancestor: theirs, of: ours })))
     return worktree;
   if (ours !== undefined && agent.on === branchRef(worktree))
@@ -247,9 +250,16 @@ const fastForward = async (
     commit,
   );
   if (await movesSubmodule(worktree, submodules)) return false;
-  await replace(join(ownDir, "HEAD"), `${head}\n`);
+  // A merge writes into its git directory, which is therefore one behind the wall.
+  const steered = join(scratchOf(ownDir), "merge");
+  await removeTree(steered);
+  await restoreGitDirectory(steered, {
+    config: canonicalConfig(context.settings, { url: null, bare: false }),
+    head: "refs/heads/none",
+  });
+  await replace(join(steered, "HEAD"), `${head}\n`);
   const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
-  const merged = await unlessRefused(runGit(context, { path, ownDir, index }, args), () => null);
+  const merged = await unlessRefused(runGit(context, { path, ownDir, index, steered }, args), () => null);
   if (merged === null) return false;
   const left = await leaveOutEscapingLinks(worktree, links);
   const leftOut = links.filter((link) => left.includes(link) || owned.leftOut.includes(link));

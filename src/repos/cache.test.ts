@@ -7,7 +7,8 @@ import { lockFile } from "../lib/file-lock.ts";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { createRepos } from "./create.ts";
-import { RepoError, type Worktree } from "./repos.ts";
+import { RepoError } from "./repos.ts";
+import { usualWall } from "./wall.fixture.ts";
 
 const failing = async (action: Promise<unknown>): Promise<RepoError> => {
   const error = await action.then(
@@ -210,21 +211,27 @@ test("a damaged cache is cloned anew with its own branches and salvage refs, and
 test("of a damaged cache the saved work that cannot be read is named, and all other is kept", async () => {
   const { repos: first, repo, remote, worktree, settings } = await makeWorktree();
   const lost: [string, string][] = [];
-  const repos = createRepos({ settings, env: process.env, onLost: (...told) => lost.push(told) });
+  const repos = createRepos({
+    settings,
+    env: process.env,
+    confine: usualWall,
+    onLost: (...told) => lost.push(told),
+  });
   // The base of the worktree is not on the remote any more.
   const base = String(worktree.baseSha);
   await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
   await remote.commit({}, { force: true });
-  const packs = join(repo.gitDir, "objects/pack");
+  const packs = async (): Promise<string[]> =>
+    (await Promise.all([repo.gitDir, worktree.ownDir].map(packsIn))).flat();
   let before: string[] = [];
   for (const job of ["good", "bad"]) {
-    before = await readdir(packs);
+    before = await packs();
     await write(worktree.path, { "work.txt": `${job}\n` });
     await salvagedRef(first, worktree, job, never);
   }
   const blob = await plainGit(repo.gitDir, "rev-parse", "refs/service/salvage/bad:work.txt");
-  for (const name of await readdir(packs)) if (!before.includes(name)) await rm(join(packs, name));
-  await removeObject(worktree, blob);
+  for (const pack of await packs()) if (!before.includes(pack)) await rm(pack);
+  expect(await plainGit(worktree.ownDir, "cat-file", "-e", blob).catch(() => "lost")).toBe("lost");
   await writeFile(join(repo.gitDir, "packed-refs"), "garbage\n");
   const again = await fetchInto(repos, remote.url);
   const ref = "refs/service/salvage/bad";
@@ -236,10 +243,9 @@ test("of a damaged cache the saved work that cannot be read is named, and all ot
   expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 0 });
 });
 
-/** Removes it from both git directories of a worktree. */
-const removeObject = async ({ gitDir, ownDir }: Worktree, id: string): Promise<void> => {
-  for (const directory of [gitDir, ownDir])
-    await rm(join(directory, "objects", id.slice(0, 2), id.slice(2)), { force: true });
+const packsIn = async (gitDir: string): Promise<string[]> => {
+  const packs = join(gitDir, "objects/pack");
+  return (await readdir(packs)).map((name) => join(packs, name));
 };
 
 test("damage that only the checkout finds is repaired too", async () => {

@@ -125,8 +125,7 @@ const carryOver = async (locked: LockedContext, repo: CachedRepo, fresh: string)
   // Fetched from a git directory without refs of its own: those of the old clone may be garbage.
   const source = join(fresh, "service-source");
   await restoreGitDirectory(source, basicsOf(locked, null));
-  const lenders = [...worktrees.map(({ ownDir }) => ownDir), ...agents.map(({ dir }) => dir)];
-  await borrowObjects(source, [fresh, repo.gitDir, ...lenders]);
+  await borrowObjects(source, [fresh, repo.gitDir, ...worktrees.map(({ ownDir }) => ownDir)]);
   const command = ["fetch", ...fetchOptions, "--stdin"] as const;
   /** Halves what fails until it is known what cannot be read. */
   const carry = async (specs: string[]): Promise<string[]> => {

@@ -1,7 +1,6 @@
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
-import { GitError } from "../lib/git.ts";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
@@ -16,10 +15,12 @@ import {
   type AgentClone,
 } from "./clone.ts";
 import { filledPointers } from "./lfs.ts";
-import { runGit, runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
+import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { importCaptured } from "./import.ts";
 import type { OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
-import { hasOwnWork, withInner } from "./submodule.ts";
+import { hasOwnWork, headOf, withInner } from "./submodule.ts";
+import { staysInside, type Tree } from "./wall.ts";
 
 export type Captured = {
   agent: AgentClone;
@@ -48,46 +49,48 @@ export const capture = async (
   worktree: Worktree,
   { live = false, filesOnly = false }: How = {},
 ): Promise<Captured> => {
-  const { path, ownDir } = worktree;
   const { agent, owned } = await (filesOnly
     ? openWorktree(context, worktree, { filesOnly })
     : readWhole(context, worktree));
-  const names = [
-    `${agent.head}^{commit}`,
-    `${agent.head}^{tree}`,
-    `${agent.refs.get(branchRef(worktree))}^{commit}`,
-  ];
-  const input = names.map((name) => `${name}\n`).join("");
-  const { stdout } = await runGit(context, ownDir, ["cat-file", "--batch-check=%(objectname)"], { input });
-  const [head = null, headTree = emptyTree, tip = null] = stdout
-    .split("\n")
-    .map((line) => (/^[0-9a-f]{40}$/.test(line) ? line : undefined));
+  const { submodules } = owned?.worktree ?? worktree;
+  const behind = { ...worktree, submodules, ...(filesOnly && { lenders: [] }) };
+  const { head, headTree, tip, commits } = await readTips(context, behind, agent);
   // Unchanged files keep what the index knows of them, so that git need not read them.
-  await runGit(context, worktree, ["read-tree", "-i", "--reset", headTree]);
-  const filled = await filledPointers(context, worktree);
-  const { staged, skipped } = await readAgentIndex(context, worktree, { agent, headTree });
+  await runGit(context, behind, ["read-tree", "-i", "--reset", headTree]);
+  const filled = await filledPointers(context, behind);
+  const { staged, skipped } = await readAgentIndex(context, behind, { agent, headTree });
   const stage = ["update-index", "-z", "--index-info"];
-  if (staged !== "") await runGit(context, worktree, stage, { input: pathBytes(staged) });
-  const hidden = await absentIn(path, [...(owned?.leftOut ?? []), ...skipped]);
-  const index = await indexHiding(context, worktree, [...hidden, ...filled]);
-  const adding = { path, ownDir, index };
-  const apart = await withoutApart(context, worktree, adding);
+  if (staged !== "") await runGit(context, behind, stage, { input: pathBytes(staged) });
+  const hidden = await absentIn(worktree.path, [...(owned?.leftOut ?? []), ...skipped]);
+  const index = await indexHiding(context, behind, [...hidden, ...filled]);
+  const adding = { ...behind, index };
+  const apart = await withoutApart(context, adding);
   const kept = await addAll(context, adding, { live, apart });
   if (filled.length > 0) await unhide(context, adding, filled);
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
+  if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
+  await importCaptured(context, adding, { commits, tree, head });
   return { agent, owned, head, headTree, tip, tree, index, isStaged: staged !== "", kept };
 };
 
-/** Why git cannot take what is in a worktree. @throws the error, when it says nothing about that */
-export const reasonOf = (error: unknown): string => {
-  if (error instanceof NotCaptured) return error.message;
-  // Failures of the disk are temporary: they are no reason to give the work up.
-  if (error instanceof GitError && !outOfRoom.test(error.said))
-    return `git cannot take what is in it (${error.message.slice(0, 300)})`;
-  throw error;
+/** What the ids of the agent's clone name; what is missing, or of another kind, is left out. `commits`: all, to be saved. */
+const readTips = async (
+  context: GitContext,
+  tree: Worktree & Tree,
+  { head, refs, tips }: AgentClone,
+): Promise<Pick<Captured, "head" | "headTree" | "tip"> & { commits: string[] }> => {
+  const names = [`${head}^{commit}`, `${head}^{tree}`, `${refs.get(branchRef(tree))}^{commit}`, ...tips];
+  const input = names.map((name) => `${name}\n`).join("");
+  const check = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
+  const lines = (await runGit(context, tree, check, { input })).stdout.split("\n");
+  const found = lines.map((line) => /^([0-9a-f]{40}) (commit|tree|tag)$/.exec(line));
+  const [commit, files, tip] = found.map((match) => match?.[1]);
+  const commits = tips.filter((id, nth) => {
+    const [, named, type] = found[nth + 3] ?? [];
+    return named === id && type !== "tree";
+  });
+  return { head: commit ?? null, headTree: files ?? emptyTree, tip: tip ?? null, commits };
 };
-
-const outOfRoom = /No space left|quota exceeded|Read-only file system|Input\/output error/i;
 
 /**
  * Opens a worktree whose commits all have their history: what an agent's `git fetch --depth` left out, the cached clone
@@ -102,7 +105,7 @@ export const readWhole = async (
   const { agent } = opened;
   if ((await lstat(join(agent.dir, "shallow")).catch(() => null)) === null) return opened;
   const isWhole = async (): Promise<boolean> =>
-    (await unlessRefused(unsavedCommits(context, worktree, { agent }), () => null)) !== null;
+    (await unlessRefused(unsavedCommits(context, worktree, { agent }, worktree), () => null)) !== null;
   if (await isWhole()) return opened;
   const { repoUrl: url } = worktree;
   if (url !== "")
@@ -118,14 +121,14 @@ export const readWhole = async (
  */
 const readAgentIndex = async (
   context: GitContext,
-  { path, ownDir }: Worktree,
+  worktree: Worktree,
   { agent, headTree }: Pick<Captured, "agent" | "headTree">,
 ): Promise<{ staged: string; skipped: string[] }> => {
   const index = join(agent.dir, "index");
   const none = { staged: "", skipped: [] };
   if ((await lstat(index).catch(() => null))?.isFile() !== true) return none;
   const read = async (...args: string[]): Promise<string[]> =>
-    (await runGit(context, { path, ownDir, index }, args, { encoding: "latin1" })).stdout.split("\0");
+    (await runGit(context, { ...worktree, index }, args, { encoding: "latin1" })).stdout.split("\0");
   const reading = async () => {
     const fields = await read("diff-index", "--cached", "--raw", "--no-renames", "-z", headTree);
     const lines = fields.flatMap((field, nth) => {
@@ -144,18 +147,15 @@ const unhide = (context: GitContext, adding: Adding, paths: string[]): Promise<u
   return runGit(context, adding, ["update-index", "--no-skip-worktree", "-z", "--stdin"], { input });
 };
 
-type Adding = { path: string; ownDir: string; index: string };
+type Adding = Worktree & Tree & { index: string };
 
 /** Whether it is a path that no commit has, or that alone is in it. */
 const isApart = (path: string, apart: readonly string[]): boolean =>
   path === ".svc" || apart.some((each) => `${path}/`.startsWith(`${each}/`));
 
 /** Gives the index what the base has of them, whatever the agent has added or committed. Resolves to what is not to be added. */
-const withoutApart = async (
-  context: GitContext,
-  { baseSha, ownDir }: Worktree,
-  adding: Adding,
-): Promise<readonly string[]> => {
+const withoutApart = async (context: GitContext, adding: Adding): Promise<readonly string[]> => {
+  const { baseSha, ownDir } = adding;
   const paths = await apartOf(ownDir);
   // Git takes no path that leads through a link.
   const isReached = await Promise.all(paths.map((path) => isInDirectories(adding.path, path)));
@@ -186,36 +186,53 @@ const addAll = async (
   { live, apart: left }: { live: boolean; apart: readonly string[] },
 ): Promise<string[]> => {
   const { nested, inner, large, submodules } = await findSpecial(context, adding, left);
-  const apart = [...nested.filter((path) => !submodules.has(path)), ...large];
-  const input = pathBytes(
-    [".", ...[...apart, ...left].map((path) => `:(exclude,literal)${path}`)].join("\0"),
-  );
-  const options = ["--all", "--ignore-errors", "--no-warn-embedded-repo"];
-  const add = async (): Promise<string> => {
-    const args = ["add", ...options, "--pathspec-from-file=-", "--pathspec-file-nul"];
-    const added = await unlessRefused(runGit(context, adding, args, { input }), (error) => {
-      // Exit code 1: git left out a file that it could not read, and added all others.
-      if (error.exitCode !== 1) throw error;
-      return { stderr: error.said };
-    });
-    return added.stderr;
-  };
-  let said = await add();
+  // Submodules too: git would run `git status` there, by the configuration that it finds.
+  const apart = [...nested, ...large];
+  const said = await add(context, adding, [...apart, ...left]);
   if (!live && said.includes("Permission denied")) {
     await openTree(adding.path);
-    said = await add();
+    return addAll(context, adding, { live: true, apart: left });
   }
+  const moved = await movedIn(adding, { nested, submodules });
+  if (moved !== "")
+    await runGit(context, adding, ["update-index", "-z", "--index-info"], { input: pathBytes(moved) });
   const kept = large.map((path) => `file larger than SERVICE_MAX_REPO_BYTES: ${shownPath(path)}`);
-  const known = await withInner(context, { root: adding.path, submodules, inner });
+  const known = await withInner(context, adding, { submodules, inner });
   for (const path of [...nested, ...inner]) {
     const commit = known.get(path);
     if (commit === undefined) kept.push(`nested repository at ${shownPath(path)}`);
-    else if (await hasOwnWork(context, { root: adding.path, path, commit }))
+    else if (await hasOwnWork(context, adding, { path, commit }))
       kept.push(`submodule at ${shownPath(path)}`);
   }
   const refused = said === "" ? [] : await leftBehind(context, adding);
   const others = refused.filter((path) => !apart.includes(path) && !isApart(path, left));
   return [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)];
+};
+
+/** Adds all but some paths. Resolves to what git says about others that it does not take. */
+const add = async (context: GitContext, adding: Adding, without: string[]): Promise<string> => {
+  const input = pathBytes([".", ...without.map((path) => `:(exclude,literal)${path}`)].join("\0"));
+  const options = ["--all", "--ignore-errors", "--no-warn-embedded-repo"];
+  const args = ["add", ...options, "--pathspec-from-file=-", "--pathspec-file-nul"];
+  const added = await unlessRefused(runGit(context, adding, args, { input }), (error) => {
+    // Exit code 1: git left out a file that it could not read, and added all others.
+    if (error.exitCode !== 1) throw error;
+    return { stderr: error.said };
+  });
+  return added.stderr;
+};
+
+/** Submodules that have another commit checked out than the index says, as lines for it. */
+const movedIn = async (
+  { path: root }: Adding,
+  { nested, submodules }: Pick<Special, "nested" | "submodules">,
+): Promise<string> => {
+  const lines = nested.map(async (path) => {
+    const commit = submodules.get(path);
+    const head = commit === undefined ? null : await headOf(root, path);
+    return head === null || head === commit ? "" : `160000 ${head}\t${path}\0`;
+  });
+  return (await Promise.all(lines)).join("");
 };
 
 const listFiles = async (context: GitContext, adding: Adding, ...options: string[]): Promise<string[]> => {
@@ -225,10 +242,9 @@ const listFiles = async (context: GitContext, adding: Adding, ...options: string
 
 /** The commits of other repositories in the index, by path. Paths are bytes, one character each. */
 const submodulesIn = async (context: GitContext, adding: Adding): Promise<Map<string, string>> => {
-  const entries = (await listFiles(context, adding, "--stage")).filter((entry) =>
-    entry.startsWith("160000 "),
-  );
-  return new Map(entries.map((entry) => [entry.slice(entry.indexOf("\t") + 1), entry.slice(7, 47)]));
+  const entries = await listFiles(context, adding, "--stage");
+  const found = entries.map((entry) => /^160000 ([0-9a-f]{40}) \d\t(.+)$/s.exec(entry) ?? []);
+  return new Map(found.flatMap(([, id = "", path = ""]) => (staysInside(path) ? [[path, id] as const] : [])));
 };
 
 /** What git left out when it added everything: names that it refuses, files and directories that it cannot read. */
@@ -241,7 +257,7 @@ const leftBehind = async (context: GitContext, adding: Adding): Promise<string[]
     "--modified",
     "--directory",
   );
-  const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))];
+  const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))].filter(staysInside);
   const absent = await absentIn(adding.path, paths);
   return paths.filter((path) => !absent.includes(path));
 };
@@ -253,6 +269,8 @@ const absentIn = async (root: string, paths: string[]): Promise<string[]> => {
   return different.filter((_, nth) => found[nth] === null);
 };
 
+type Special = { nested: string[]; inner: string[]; large: string[]; submodules: Map<string, string> };
+
 /**
  * What git does not ignore and cannot take: directories with a repository of their own, and files that are too large, which
  * may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes nothing. Paths are bytes.
@@ -261,7 +279,7 @@ const findSpecial = async (
   context: GitContext,
   adding: Adding,
   left: readonly string[],
-): Promise<{ nested: string[]; inner: string[]; large: string[]; submodules: Map<string, string> }> => {
+): Promise<Special> => {
   const tooLarge = `+${context.settings.maxRepoBytes}c`;
   // `find`, because a large tree would block this process.
   const { stdout } = await runCommand({
@@ -306,13 +324,14 @@ export const unsavedCommits = async (
   context: GitContext,
   { cacheDir, baseSha, ownDir }: Worktree,
   { agent, pushed = null }: { agent: AgentClone; pushed?: string | null },
+  where: Where = ownDir,
 ): Promise<string[]> => {
   const remote = await readRefs(cacheDir, remoteRefs);
   const known = [baseSha, pushed, ...remote.values()];
   const without = known.flatMap((commit) => (commit === null ? [] : [`^${commit}`]));
   const input = [...agent.tips, ...without, ""].join("\n");
   const args = ["rev-list", "--parents", "--ignore-missing", "--stdin"];
-  const { stdout } = await runGit(context, ownDir, args, { input });
+  const { stdout } = await runGit(context, where, args, { input });
   const lines = stdout.split("\n").filter((line) => line !== "");
   const followed = new Set(lines.flatMap((line) => line.split(" ").slice(1)));
   return lines.map((line) => line.slice(0, 40)).filter((commit) => !followed.has(commit));

@@ -28,7 +28,9 @@ export const checkOutFiles = async (context: GitContext, request: FilesRequest):
     try {
       await rm(half, { recursive: true, force: true });
       await mkdir(half, { recursive: true, mode: 0o700 });
-      await runGit(context, { ownDir: gitDir, path: half, index }, ["read-tree", "--reset", "-u", commit]);
+      // Only the service writes there: it is no agent's tree.
+      const variables = { GIT_WORK_TREE: half, GIT_INDEX_FILE: index };
+      await runGit(context, gitDir, ["read-tree", "--reset", "-u", commit], { variables });
       // The directory gets its name when it is complete.
       await rename(half, directory);
     } finally {

@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { copyFile, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { constants, existsSync } from "node:fs";
+import { lstat, mkdir, open, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
@@ -15,11 +15,12 @@ import {
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
 import { exchanged, NotCaptured, RepoError, type Worktree } from "./repos.ts";
+import { emptyScratch, indexOf, scratchOf, type Tree } from "./wall.ts";
 
 /*
- * A worktree has two git directories. `gitDir` is the agent's clone: the service writes it, reads its text files and its
- * objects, and never runs git in it. `ownDir` lies beside the owner file, has an index of its own, and borrows the objects
- * of cache and agent: all git of the service runs there.
+ * A worktree has two git directories. `gitDir` is the agent's clone: the service writes it, reads its text files, and never
+ * runs git in it. `ownDir` lies beside the owner file and borrows the objects of the cache: all git of the service runs
+ * there, and what touches the files runs behind the wall (`wall.ts`), which alone reads the agent's objects.
  */
 
 /** A symbolic link does not count: it may lead anywhere. */
@@ -186,7 +187,10 @@ export const openWorktree = async (
   const owned = await readOwner(context, worktree.worktreeId);
   await restoreGitDirectory(ownDir, basicsOf(context, worktree, false));
   await removeLocks(ownDir);
-  await borrowObjects(ownDir, [...lendersOf(worktree), agent.dir]);
+  // Not the agent's clone: only git behind the wall reads its objects, until they are brought in as a pack.
+  const real = ownDirectory(context, worktree.worktreeId);
+  await borrowObjects(ownDir, real === ownDir ? [cacheDir] : [cacheDir, real]);
+  await emptyScratch(ownDir);
   return { agent, owned };
 };
 
@@ -205,8 +209,6 @@ export const writeClone = async (
   const { gitDir, cacheDir, ownDir } = worktree;
   const here = (await isDirectory(gitDir)) ? agent : null;
   const cached = await readRefs(cacheDir, here === null ? remoteRefs : remoteRefs.slice(0, 1));
-  // The agent's clone was elsewhere, and is not read any more.
-  if (agent !== here && tip !== null) await bringObjects(context, worktree, worktree, tip);
   if (here === null) await rm(gitDir, { recursive: true, force: true });
   await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
   // The agent's own `git add` leaves them out.
@@ -240,32 +242,39 @@ export const bringObjects = async (
   await runGit(context, from.ownDir, args, { input });
 };
 
-/** Keeps the file time, by which git finds files that changed within the same second. Without files there is no index. */
+/** Bytes; a million files have some 100 MiB. */
+const largestIndex = 512 * 1024 * 1024;
+
+/**
+ * Copies an index, and follows no link: git behind the wall may have made one. Keeps the file time, by which git finds files
+ * that changed within the same second. Without files there is no index.
+ */
 export const copyIndex = async (from: string, to: string): Promise<void> => {
-  const found = await stat(from).catch(() => null);
-  await rm(to, { recursive: true, force: true });
-  if (found === null) return;
-  const half = `${to}.new`;
-  await rm(half, { recursive: true, force: true });
-  await copyFile(from, half);
-  await utimes(half, found.atime, found.mtime);
-  await rename(half, to);
+  const source = await open(from, nonBlocking.read | constants.O_NOFOLLOW).catch(() => null);
+  try {
+    const found = await source?.stat();
+    await rm(to, { recursive: true, force: true });
+    if (source === null || found?.isFile() !== true || found.size > largestIndex) return;
+    const half = `${to}.new`;
+    await rm(half, { recursive: true, force: true });
+    await writeFile(half, source.createReadStream({ autoClose: false }), { flag: "wx", mode: 0o644 });
+    await utimes(half, found.atime, found.mtime);
+    await rename(half, to);
+  } finally {
+    await source?.close();
+  }
 };
 
 /**
  * The service's index of a worktree; with paths that count as not checked out, a copy in which those that it has are
  * marked so.
  */
-export const indexHiding = async (
-  context: GitContext,
-  { path, ownDir }: Pick<Worktree, "path" | "ownDir">,
-  hidden: string[],
-): Promise<string> => {
-  const own = join(ownDir, "index");
+export const indexHiding = async (context: GitContext, tree: Tree, hidden: string[]): Promise<string> => {
+  const own = indexOf(tree.ownDir);
   if (hidden.length === 0) return own;
-  const index = join(ownDir, "hiding.index");
+  const index = join(scratchOf(tree.ownDir), "hiding.index");
   await copyIndex(own, index);
-  const copy = { path, ownDir, index };
+  const copy = { ...tree, index };
   const { stdout } = await runGit(context, copy, ["ls-files", "-z"], { encoding: "latin1" });
   const known = new Set(stdout.split("\0"));
   const input = Buffer.concat(hidden.filter((name) => known.has(name)).map((name) => pathBytes(`${name}\0`)));

@@ -1,7 +1,7 @@
 import { mkdir, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fetchOptions } from "./cache.ts";
-import { type How, capture, readWhole, reasonOf, unsavedCommits } from "./capture.ts";
+import { type How, capture, readWhole, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
 import {
   branchRef,
@@ -13,9 +13,10 @@ import {
   writeClone,
 } from "./clone.ts";
 import { changedFiles } from "./diff.ts";
-import { attempt } from "./failure.ts";
+import { attempt, reasonOf } from "./failure.ts";
 import { runGit, runRemote, type GitContext } from "./git-context.ts";
 import { canonicalConfig, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
+import { importCommits } from "./import.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
@@ -56,7 +57,6 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
     context,
     { reason: "worktree_failed", what: `commit what is in the worktree ${worktree.path}` },
     async () => {
-      const { path, ownDir } = worktree;
       const { agent, index, head, headTree, tree, tip: before } = await capture(context, worktree);
       const parents = await independent(context, worktree, [head, before]);
       // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
@@ -65,7 +65,7 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
         ? before
         : await commitOver(context, worktree, { tree, parents, message, isSigned: true });
       if (tip === null) return "";
-      if (isOlder) await runGit(context, { path, ownDir, index }, ["read-tree", "--reset", "-u", tip]);
+      if (isOlder) await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", tip]);
       await writeClone(context, worktree, { agent, tip, index });
       return tip;
     },
@@ -85,7 +85,6 @@ export const checkOutCommit = (
     context,
     { reason: "worktree_failed", what: `check out ${commit} in the worktree ${worktree.path}` },
     async () => {
-      const { path, ownDir } = worktree;
       if (from !== undefined) {
         // From commit to commit: what only one of them ignores is not taken for what was added to it.
         await openWorktree(context, worktree);
@@ -93,8 +92,8 @@ export const checkOutCommit = (
         await runGit(context, worktree, ["read-tree", "--reset", "-u", commit]);
       }
       const { agent, index, tree } = await capture(context, worktree);
-      const changed = await changedFiles(context, ownDir, { from: commit, to: tree });
-      await runGit(context, { path, ownDir, index }, ["read-tree", "--reset", "-u", commit]);
+      const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
+      await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
       await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
       return changed.map((file) => file.path);
     },
@@ -237,7 +236,9 @@ const save = async (
 export const saveBranch = async (context: GitContext, worktree: Worktree): Promise<void> => {
   const ref = branchRef(worktree);
   const tip = (await readWhole(context, worktree)).agent.refs.get(ref);
-  if (tip !== undefined) await copyIntoCache(context, worktree, new Map([[ref, tip]]));
+  if (tip === undefined) return;
+  await importCommits(context, worktree, [tip]);
+  await copyIntoCache(context, worktree, new Map([[ref, tip]]));
 };
 
 /** What `salvage` would leave in the worktree. */
@@ -256,17 +257,6 @@ export const captureCommit = async (context: GitContext, worktree: Worktree): Pr
   return commitOver(context, worktree, { tree, parents, message: "State to look at" });
 };
 
-/**
- * An agent may have written objects that no git makes. What a repository's .gitmodules says is no fault of theirs, and no git
- * here does what it says.
- */
-const checked: [string, string][] = [
-  ["fetch.fsckObjects", "true"],
-  ..."Blob Large Missing Name Parse Path Symlink Update Url"
-    .split(" ")
-    .map((what): [string, string] => [`fetch.fsck.gitmodules${what}`, "ignore"]),
-];
-
 /** Copies commits of a worktree into the cached clone. Takes the lock, overwrites the refs, and reads them back. */
 const copyIntoCache = (
   context: GitContext,
@@ -276,10 +266,11 @@ const copyIntoCache = (
   withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) => {
     const config = canonicalConfig(context.settings, { url: url || null, bare: true });
     await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
+    // As a pack, not as files: `tidy` makes one of many.
     const fetch = {
       where: cacheDir,
       command: ["fetch", ...fetchOptions] as const,
-      config: checked,
+      config: [["fetch.unpackLimit", "1"]] as const,
       refs: Array.from(refs, ([ref, commit]) => `+${commit}:${ref}`),
     };
     await withoutLeftovers(locked, cacheDir, () => runRemote(locked, ownDir, fetch));

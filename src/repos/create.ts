@@ -2,6 +2,7 @@ import { isLoopbackHost } from "../config/formats.ts";
 import { parseRepoUrl } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
+import { programFiles } from "../lib/process/program-files.ts";
 import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
@@ -34,23 +35,26 @@ import { baseLeftOut, checkRef } from "./ref.ts";
 import type { Worktree, WorktreeOnDisk } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
 import { checkLocalRepository, repoKey } from "./url.ts";
+import type { Confine } from "./wall.ts";
 
 /** Everything that the service does with repositories. Steps of a job reject with a RepoError. */
 export type Repos = ReturnType<typeof createRepos>;
 
 /**
- * Repositories on this machine's disk, with real git. `env` gives git programs, proxies and certificates. `takeLease`
- * locks against instances on other hosts.
+ * Repositories on this machine's disk, with real git. `env` gives git programs, proxies and certificates. `confine` puts the
+ * wall of the sandbox around git where agents write. `takeLease` locks against instances on other hosts.
  */
 export const createRepos = ({
   settings,
   env,
+  confine,
   takeLease,
   onToken = () => undefined,
   onLost = () => undefined,
 }: {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
+  confine: Confine;
   takeLease?: TakeLease;
   onToken?: OnToken;
   onLost?: GitContext["onLost"];
@@ -59,6 +63,11 @@ export const createRepos = ({
     settings: withRealRoots(settings),
     env,
     tokens: createTokens(settings, onToken),
+    confine,
+    programs: programFiles(["git"], env["PATH"] ?? "").then(
+      ({ readable }) => readable,
+      () => [],
+    ),
     checked: new Set(),
     onLost,
     signal: new AbortController().signal,

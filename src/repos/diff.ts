@@ -12,6 +12,7 @@ import { borrowObjects, canonicalConfig, restoreGitDirectory } from "./git-direc
 import { type OwnerFile, readOwner } from "./owner-file.ts";
 import type { Diff, DiffRequest } from "./repos.ts";
 import { repoKey } from "./url.ts";
+import { emptyScratch, indexOf } from "./wall.ts";
 
 /**
  * A change, compared outside the worktree: an agent may work in it meanwhile. Null: a commit of it is not here. Works in a
@@ -54,7 +55,8 @@ const filesNow = async (context: GitContext, { gitDir, owned }: Scratch): Promis
   const { worktree } = owned;
   await requireDirectory(worktree);
   // The service's own index tells git which files are unchanged; without it git reads them all.
-  await copyIndex(join(worktree.ownDir, "index"), join(gitDir, "index"));
+  await emptyScratch(gitDir);
+  await copyIndex(indexOf(worktree.ownDir), indexOf(gitDir));
   const { tree, kept } = await capture(context, { ...worktree, ownDir: gitDir }, { live: true });
   return { base: worktree.baseSha, head: null, tree, kept };
 };

@@ -1,6 +1,6 @@
 import { GitError } from "../lib/git.ts";
 import { staticToken, type GitContext } from "./git-context.ts";
-import { RepoError } from "./repos.ts";
+import { NotCaptured, RepoError } from "./repos.ts";
 
 /**
  * Does a step of a job. Whatever it throws becomes the RepoError that says what is wrong and what to do; an abort stays
@@ -122,3 +122,14 @@ const relevantLines = (text: string): string => {
   const reasons = lines.filter((line) => /^(remote:|error:|fatal:|\s*!|ssh:)|rejected/.test(line));
   return (reasons.length > 0 ? reasons : lines).slice(-6).join("; ").slice(0, 1000);
 };
+
+/** Why git cannot take what is in a worktree. @throws the error, when it says nothing about that */
+export const reasonOf = (error: unknown): string => {
+  if (error instanceof NotCaptured) return error.message;
+  // Failures of the disk are temporary: they are no reason to give the work up.
+  if (error instanceof GitError && !outOfRoom.test(error.said))
+    return `git cannot take what is in it (${error.message.slice(0, 300)})`;
+  throw error;
+};
+
+const outOfRoom = /No space left|quota exceeded|Read-only file system|Input\/output error/i;

@@ -4,6 +4,7 @@ import type { Settings } from "../config/variables.ts";
 import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
+import { type Confine, type Tree, wallFor } from "./wall.ts";
 
 export type RepoSettings = TokenSettings &
   Pick<
@@ -29,6 +30,9 @@ export type GitContext = {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
   tokens: Tokens;
+  confine: Confine;
+  /** Directories with git's own files, where it is not below /usr. */
+  programs: Promise<readonly string[]>;
   /** Keys of the caches from which this process has removed the remains of a crash. */
   checked: Set<string>;
   takeLease?: TakeLease;
@@ -60,37 +64,35 @@ type Lease = {
 export type TakeLease = (name: string, signal: AbortSignal) => Promise<Lease | null>;
 
 /**
- * Where git works: a git directory, or one with a tree of files (and an index other than its own). It is always named:
- * no file that an agent wrote can redirect git to another one. Null: none is needed.
+ * Where git works: a git directory that no agent can write, or a tree of an agent's files, and then behind the wall. It is
+ * always named: no file that an agent wrote can redirect git to another one. Null: none is needed.
  */
-type Where = string | { ownDir: string; path: string; index?: string } | null;
+export type Where = string | Tree | null;
 
 type GitCall = Pick<
   GitOptions,
-  "input" | "encoding" | "onOutput" | "variables" | "config" | "secrets" | "credential"
+  "input" | "inputFd" | "encoding" | "onOutput" | "variables" | "config" | "secrets" | "credential"
 >;
 
 /** @throws GitError, or the signal's reason */
-export const runGit = (
+export const runGit = async (
   context: GitContext & Partial<LockedContext>,
   where: Where,
   args: readonly string[],
   call: GitCall = {},
 ): Promise<GitOutput> => {
-  const { env, settings, signal, jobId, lockFd: inheritFd } = context;
+  const { env, settings, signal, jobId, lockFd: inheritFd, confine } = context;
   const process = { env, timeoutSeconds: settings.gitTimeout, signal, jobId, inheritFd, maxOutputBytes };
-  const cwd = where === null || typeof where === "string" ? undefined : where.path;
-  return git(args, { ...process, ...call, cwd, variables: { ...variablesOf(where), ...call.variables } });
+  if (where === null || typeof where === "string") {
+    const directory = where === null ? {} : { GIT_DIR: where, GIT_COMMON_DIR: where };
+    return git(args, { ...process, ...call, variables: { ...directory, ...call.variables } });
+  }
+  const { wall, variables } = await wallFor({ confine, programs: await context.programs }, where);
+  const own = { cwd: where.path, wall, variables: { ...variables, ...call.variables } };
+  return git(args, { ...process, ...call, ...own });
 };
 
 const maxOutputBytes = 400 * 1024 * 1024;
-
-const variablesOf = (where: Where): Record<string, string> => {
-  if (where === null) return {};
-  if (typeof where === "string") return { GIT_DIR: where, GIT_COMMON_DIR: where };
-  const { ownDir, path, index } = where;
-  return { ...variablesOf(ownDir), GIT_WORK_TREE: path, ...(index && { GIT_INDEX_FILE: index }) };
-};
 
 /** What git gives, or what `otherwise` makes of its refusal. An end by a signal or by the time limit is none. */
 export const unlessRefused = async <Value, Other>(

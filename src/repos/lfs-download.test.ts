@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import type { GitContext } from "./git-context.ts";
+import { unconfined } from "./wall.ts";
 import { downloadBatch, serverOf } from "./lfs-download.ts";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
@@ -136,6 +137,8 @@ const download = async (server: string, gitHost = "git.example") => {
     settings,
     env: {},
     tokens: createTokens(settings, () => undefined),
+    confine: unconfined,
+    programs: Promise.resolve([]),
     checked: new Set(),
     onLost: () => undefined,
     signal: never,

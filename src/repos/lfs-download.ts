@@ -25,6 +25,7 @@ import { type GitContext, runGit, unlessRefused } from "./git-context.ts";
 import { type Content, pointersIn } from "./lfs.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
+import { indexOf, scratchOf, type Tree } from "./wall.ts";
 
 /*
  * Git LFS without its program: that one would run the repository's `.lfsconfig`, which may name another server, and filters.
@@ -287,8 +288,8 @@ const fill = async (context: GitContext, worktree: Worktree, pointers: Pointer[]
   }
   await removeTree(half);
   const files = new Set(pointers.map(({ path }) => path));
-  await refresh(context, worktree, { index: join(ownDir, "index"), files });
-  const agents = join(ownDir, "agents.index");
+  await refresh(context, worktree, { index: indexOf(ownDir), files });
+  const agents = join(scratchOf(ownDir), "agents.index");
   await copyIndex(join(gitDir, "index"), agents);
   await refresh(context, worktree, { index: agents, files });
   await copyIndex(agents, join(gitDir, "index"));
@@ -300,10 +301,10 @@ const fill = async (context: GitContext, worktree: Worktree, pointers: Pointer[]
  */
 const refresh = async (
   context: GitContext,
-  { path, ownDir }: Worktree,
+  tree: Tree,
   { index, files }: { index: string; files: ReadonlySet<string> },
 ): Promise<void> => {
-  const where = { path, ownDir, index };
+  const where = { ...tree, index };
   const { stdout } = await runGit(context, where, ["ls-files", "--stage", "-z"], { encoding: "latin1" });
   const entries = stdout.split("\0").filter((entry) => files.has(entry.slice(entry.indexOf("\t") + 1)));
   const input = pathBytes(entries.map((entry) => `${entry}\0`).join(""));

@@ -6,6 +6,7 @@ import { nonBlocking } from "../lib/non-blocking.ts";
 import { runGit, type GitContext } from "./git-context.ts";
 import { inside } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
+import { staysInside, type Tree } from "./wall.ts";
 
 export type Content = { hash: string; size: number };
 
@@ -13,7 +14,7 @@ export type Content = { hash: string; size: number };
  * Paths at which Git LFS has put the content that git's pointer names: they are unchanged, although the service, which runs
  * no filter, sees other content than the pointer. Paths are bytes. The worktree's index must be that of the commit.
  */
-export const filledPointers = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
+export const filledPointers = async (context: GitContext, worktree: Worktree & Tree): Promise<string[]> => {
   // Git LFS makes it in each clone in which it runs.
   if ((await lstat(join(worktree.gitDir, "lfs")).catch(() => null)) === null) return [];
   const filled: string[] = [];
@@ -25,30 +26,30 @@ export const filledPointers = async (context: GitContext, worktree: Worktree): P
 /** The files in Git LFS of the service's index of a worktree. Paths are bytes. */
 export const pointersIn = async (
   context: GitContext,
-  worktree: Worktree,
+  worktree: Tree,
 ): Promise<{ path: string; content: Content }[]> => {
   const list = ["ls-files", "--stage", "-z", "--", ":(attr:filter=lfs)"];
   const { stdout } = await runGit(context, worktree, list, { encoding: "latin1" });
-  const entries = stdout.split("\0").filter((entry) => entry.startsWith("100"));
-  const contents = await contentsOf(context, worktree, [...new Set(entries.map(idOf))]);
-  return entries.flatMap((entry) => {
-    const content = contents.get(idOf(entry));
-    return content === undefined ? [] : [{ path: entry.slice(entry.indexOf("\t") + 1), content }];
+  const entries = stdout.split("\0").flatMap((entry) => {
+    const [, id = "", path = ""] = /^100\d{3} ([0-9a-f]{40}) \d\t(.+)$/s.exec(entry) ?? [];
+    return staysInside(path) ? [{ id, path }] : [];
+  });
+  const contents = await contentsOf(context, worktree, [...new Set(entries.map(({ id }) => id))]);
+  return entries.flatMap(({ id, path }) => {
+    const content = contents.get(id);
+    return content === undefined ? [] : [{ path, content }];
   });
 };
-
-/** Of an entry of the index: `100644 {id} 0\t{path}`. */
-const idOf = (entry: string): string => entry.slice(7, 47);
 
 /** What the pointers among these blobs name. */
 const contentsOf = async (
   context: GitContext,
-  { ownDir }: Worktree,
+  worktree: Tree,
   ids: string[],
 ): Promise<Map<string, Content>> => {
   const ask = async (how: string, wanted: string[]): Promise<string> => {
     const input = wanted.map((id) => `${id}\n`).join("");
-    return (await runGit(context, ownDir, ["cat-file", how], { input, encoding: "latin1" })).stdout;
+    return (await runGit(context, worktree, ["cat-file", how], { input, encoding: "latin1" })).stdout;
   };
   const small = (await ask("--batch-check", ids)).matchAll(/^([0-9a-f]{40}) blob \d{1,3}$/gm);
   const texts = await ask(

@@ -8,6 +8,7 @@ import { capture, unsavedCommits } from "./capture.ts";
 import { branchRef, hasDirectory, openWorktree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
+import { importCommits } from "./import.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
@@ -57,12 +58,14 @@ const readyToPush = async (context: GitContext, worktree: Worktree) => {
   if (url === "")
     throw new RepoError("push_failed", "There is nowhere to push to: the job has no repository.");
   const { agent } = await openWorktree(context, worktree);
+  const tip = agent.refs.get(branchRef(worktree)) ?? null;
+  if (tip !== null) await importCommits(context, worktree, [tip]);
   await refuseConfiguredHooks(context, url);
   const push = async (options: string[], ...refs: string[]): Promise<void> => {
     const command = ["push", ...options, "--no-verify", "--no-recurse-submodules"] as const;
     await runRemote(context, url, { command, refs, where });
   };
-  return { tip: agent.refs.get(branchRef(worktree)) ?? null, push };
+  return { tip, push };
 };
 
 /** Refuses a local repository with hooks in its configuration (git 2.54): no option of git turns all of them off. */
@@ -91,9 +94,8 @@ const requireShown = async (
       ({ stdout }) => (stdout.startsWith(`${tip}\t`) ? true : null),
       () => null,
     );
-  const { signal } = context;
   const deadline = performance.now() + 5000;
-  if ((await poll(ask, { first: 200, longest: 1000, signal, deadline })) !== null) return;
+  if ((await poll(ask, { first: 200, longest: 1000, signal: context.signal, deadline })) !== null) return;
   throw new RepoError(
     "push_failed",
     `git pushed the branch ${branch}, but ${url} does not show it at ${tip}. Look at the branch there, and push it by hand.`,

@@ -6,6 +6,7 @@ import { createRepos } from "./create.ts";
 import { never, plainGit, write } from "./plain-git.fixture.ts";
 import type { AddWorktree, CachedRepo, Repos, Worktree } from "./repos.ts";
 import type { RepoSettings, TakeLease } from "./git-context.ts";
+import { usualWall } from "./wall.fixture.ts";
 
 export type Remote = {
   /** A bare repository. */
@@ -73,6 +74,7 @@ export const makeRepos = async (
   env: NodeJS.ProcessEnv = process.env,
   takeLease?: TakeLease,
   root?: string,
+  confine = usualWall,
 ): Promise<TestRepos> => {
   root ??= await temporaryDirectory();
   const settings: RepoSettings = {
@@ -99,7 +101,7 @@ export const makeRepos = async (
     gitHostAppPrivateKeyBase64: null,
     ...overrides,
   };
-  return { repos: createRepos({ settings, env, ...(takeLease && { takeLease }) }), settings, root };
+  return { repos: createRepos({ settings, env, confine, ...(takeLease && { takeLease }) }), settings, root };
 };
 
 export const fetchInto = (repos: Repos, url: string): Promise<CachedRepo> =>
@@ -132,6 +134,7 @@ export const salvagedRef = async (
 /** Repositories with a remote, its cached clone and one worktree, as the service finds them at its next start. */
 export const makeWorktree = async (
   files: Record<string, string> = { "README.md": "hello\n" },
+  { env = process.env, confine = usualWall } = {},
 ): Promise<TestRepos & { remote: Remote; repo: CachedRepo; worktree: Worktree }> => {
   const made = join("made.json");
   const { path, from } = await copyOf(`worktree ${JSON.stringify(files)}`, async (template) => {
@@ -142,7 +145,7 @@ export const makeWorktree = async (
     await writeFile(join(template, made), JSON.stringify({ repo, worktree }));
   });
   const remote = remoteIn(path);
-  const place = await makeRepos({}, process.env, undefined, path);
+  const place = await makeRepos({}, env, undefined, path, confine);
   const { repos, settings } = place;
   const oldKey = repos.keyOf(repos.parseUrl(remoteIn(from).url));
   const key = repos.keyOf(repos.parseUrl(remote.url));

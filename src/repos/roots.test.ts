@@ -2,6 +2,7 @@ import { cp, readdir, rename, rm, mkdir, realpath, symlink } from "node:fs/promi
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createRepos } from "./create.ts";
+import { usualWall } from "./wall.fixture.ts";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, makeWorktree, salvagedRef, fetchInto, makeRepos, makeRemote } from "./repos.fixture.ts";
 import type { Worktree } from "./repos.ts";
@@ -11,7 +12,7 @@ type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
 /** The service after a start with another SERVICE_WORKTREE_ROOT. */
 const startedWith = ({ settings }: Made, worktreeRoot: string) =>
-  createRepos({ settings: { ...settings, worktreeRoot }, env: process.env });
+  createRepos({ settings: { ...settings, worktreeRoot }, env: process.env, confine: usualWall });
 
 const here = async (made: Made): Promise<Worktree> => {
   const { worktree } = made;

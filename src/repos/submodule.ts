@@ -1,30 +1,33 @@
-import { lstat, mkdtemp, readdir } from "node:fs/promises";
+import { lstat, mkdtemp, readdir, realpath } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isBelow } from "../lib/is-below.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-
 import { textOf } from "./clone.ts";
-import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
+import { cacheGitDir, runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import { pathBytes } from "./path-bytes.ts";
 import { borrowObjects, canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
+import type { Worktree } from "./repos.ts";
+import { emptyScratch } from "./wall.ts";
 
 /**
  * Whether a submodule holds anything that its remote may lack; true whenever that is not sure. Without: it is not checked
  * out, or its commit and files are those that the index names, and its logs tell of nothing but clone and checkout.
- * `root`: of the worktree; `path`: bytes, one character each; `commit`: the one that the worktree's index names.
+ * `path`: bytes, one character each; `commit`: the one that the worktree's index names.
  */
 export const hasOwnWork = async (
   context: GitContext,
-  { root, path, commit }: { root: string; path: string; commit: string },
+  worktree: Worktree,
+  { path, commit }: { path: string; commit: string },
 ): Promise<boolean> => {
+  const { path: root } = worktree;
   const directory = join(root, pathBytes(path).toString());
   const gitDir = await gitDirectoryAt(directory);
   if (gitDir === null) return false;
   const places = [join(directory, ".git"), join(root, ".git", "modules")];
   if (!places.some((place) => isBelow(gitDir, place))) return true;
   if ((await textOf(join(gitDir, "HEAD"))) !== `${commit}\n` || !(await isAsCloned(gitDir))) return true;
-  return !(await hasFilesOf(context, directory, { gitDir, commit }));
+  return !(await hasFilesOf(context, worktree, { directory, gitDir, commit }));
 };
 
 /** That of a submodule which is checked out in a directory; null: none is. */
@@ -34,6 +37,26 @@ export const gitDirectoryAt = async (directory: string): Promise<string | null> 
   // One that git has made for a submodule names a directory.
   const [, named = ""] = /^gitdir: (.+)\n$/.exec(await textOf(join(directory, ".git"))) ?? [];
   return resolve(directory, found.isDirectory() ? ".git" : pathBytes(named).toString());
+};
+
+/**
+ * The commit that is checked out in a submodule; null: none, or one that is not in the worktree. It is read as text, and no
+ * link is followed: git would obey the configuration there. `path`: bytes.
+ */
+export const headOf = async (root: string, path: string): Promise<string | null> => {
+  const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
+  if (gitDir === null || !isBelow(gitDir, root)) return null;
+  const read = async (name: string): Promise<string> => {
+    const file = join(gitDir, name);
+    const isOwn = (await realpath(file).catch(() => null)) === file && (await lstat(file)).size < 1e8;
+    return isOwn ? textOf(file) : "";
+  };
+  const idIn = (text = ""): string | null => /^[0-9a-f]{40}(?=\s|$)/.exec(text)?.[0] ?? null;
+  const head = await read("HEAD");
+  const [, ref] = /^ref: (refs\/\S+)\n?$/.exec(head) ?? [];
+  if (ref === undefined) return idIn(head);
+  const packed = (await read("packed-refs")).split("\n").find((line) => line.slice(41) === ref);
+  return idIn(await read(ref)) ?? idIn(packed);
 };
 
 const isAsCloned = async (gitDir: string): Promise<boolean> => {
@@ -46,33 +69,40 @@ const isAsCloned = async (gitDir: string): Promise<boolean> => {
   return texts.length > 0 && texts.every((text) => /^([^\n]*\t(clone|checkout): [^\n]*\n)+$/.test(text));
 };
 
-/** In a git directory of its own: an agent can write the submodule's configuration. */
+/** In a git directory of the service's: an agent's configuration could hide what is changed. */
 const hasFilesOf = async (
   context: GitContext,
-  path: string,
-  { gitDir, commit }: { gitDir: string; commit: string },
+  worktree: Worktree,
+  { directory: path, gitDir, commit }: { directory: string; gitDir: string; commit: string },
 ): Promise<boolean> => {
   const status = async (ownDir: string) => {
-    const where = { path, ownDir };
+    const where = { path, ownDir, root: worktree.path, lenders: [join(gitDir, "objects")] };
     await replace(join(ownDir, "HEAD"), `${commit}\n`);
     await runGit(context, where, ["read-tree", commit]);
     return runGit(context, where, ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"]);
   };
-  const found = await withBorrower(context, gitDir, (ownDir) => unlessRefused(status(ownDir), () => null));
+  const found = await withBorrower(context, clonesOf(context, worktree), (ownDir) =>
+    unlessRefused(status(ownDir), () => null),
+  );
   return found !== null && found.stdout === "" && found.stderr === "";
 };
 
-/** Gives an action a git directory of the service that reads the objects of another one, for as long as it takes. */
+/** The cached clones that its submodules borrow from. */
+const clonesOf = (context: GitContext, { submodules = [] }: Worktree): string[] =>
+  submodules.map((key) => cacheGitDir(context, key));
+
+/** Gives an action a git directory of the service that reads the objects of others, for as long as it takes. */
 export const withBorrower = async <Value>(
   context: GitContext,
-  lender: string,
+  lenders: readonly string[],
   action: (ownDir: string) => Promise<Value>,
 ): Promise<Value> => {
   const ownDir = await mkdtemp(join(tmpdir(), "service-submodule-"));
   try {
     const config = canonicalConfig(context.settings, { url: null, bare: false });
     await restoreGitDirectory(ownDir, { config, head: "refs/heads/none" });
-    await borrowObjects(ownDir, [lender]);
+    await borrowObjects(ownDir, lenders);
+    await emptyScratch(ownDir);
     return await action(ownDir);
   } finally {
     await removeTree(ownDir);
@@ -85,8 +115,10 @@ export const withBorrower = async <Value>(
  */
 export const withInner = async (
   context: GitContext,
-  { root, submodules, inner }: { root: string; submodules: Map<string, string>; inner: string[] },
+  worktree: Worktree,
+  { submodules, inner }: { submodules: Map<string, string>; inner: string[] },
 ): Promise<Map<string, string>> => {
+  const { path: root } = worktree;
   const known = new Map(submodules);
   for (const path of inner.toSorted((one, other) => one.length - other.length)) {
     const owners = [...known].filter(([owner]) => path.startsWith(`${owner}/`));
@@ -96,8 +128,9 @@ export const withInner = async (
     if (gitDir === null) continue;
     const asked = ["ls-tree", "-z", commit, "--", pathBytes(path.slice(owner.length + 1)).toString()];
     const call = { encoding: "latin1", variables: { GIT_LITERAL_PATHSPECS: "1" } } as const;
-    const listed = await withBorrower(context, gitDir, (ownDir) =>
-      unlessRefused(runGit(context, ownDir, asked, call), () => null),
+    const lenders = [join(gitDir, "objects")];
+    const listed = await withBorrower(context, clonesOf(context, worktree), (ownDir) =>
+      unlessRefused(runGit(context, { path: root, ownDir, lenders }, asked, call), () => null),
     );
     const [, named] = /^160000 commit ([0-9a-f]{40})\t/.exec(listed?.stdout ?? "") ?? [];
     if (named !== undefined) known.set(path, named);

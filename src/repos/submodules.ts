@@ -15,6 +15,7 @@ import {
   withoutLeftovers,
 } from "./git-directory.ts";
 import { type Declared, declaredIn, urlOf } from "./gitmodules.ts";
+import { importCommits } from "./import.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
 import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
@@ -74,6 +75,7 @@ export const addSubmodules = (
       fetched: new Map(),
       warnings: [],
     };
+    await importCommits(context, worktree, [agent.head]);
     await removeTree(stageOf(worktree));
     const found = await specialEntries(context, { gitDir: from, url }, agent.head);
     adding.taken = found;
@@ -291,7 +293,7 @@ const checkOut = async (
   { at, gitDir, stage }: Place,
 ): Promise<string[]> => {
   try {
-    return await withBorrower(context, repo.gitDir, async (ownDir) => {
+    return await withBorrower(context, [repo.gitDir], async (ownDir) => {
       await mkdir(stage);
       await runGit(context, { path: stage, ownDir }, ["read-tree", "--reset", "-u", commit]);
       const leftOut = await leaveOutEscapingLinks({ path: stage }, found.links);

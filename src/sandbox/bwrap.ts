@@ -43,6 +43,10 @@ export const findBwrap = async (): Promise<Kind> => {
         warnings: !socat.ok && !openNetwork && hosts.length > 0 ? [noForwarder] : [],
       };
     },
+    confine: (use) => ({
+      prefix: [found.path, ...bwrapArguments({ ...alone, ...use })],
+      filter: systemCallFilter({ sockets: "none" }),
+    }),
   };
 };
 
@@ -79,3 +83,15 @@ const noForwarder = "The agent reaches no hosts, because socat is not installed:
 const rootLinks: View["root"] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
   .filter((path) => existsSync(path))
   .map((path) => ({ path, target: lstatSync(path).isSymbolicLink() ? readlinkSync(path) : null }));
+
+/** What a short program has beside the paths that are named. */
+const alone = {
+  home: "/home/agent",
+  mounts: [],
+  temporary: { path: "/tmp", bytes: 64 * 1024 * 1024 },
+  root: rootLinks,
+  optional: ["/etc/passwd", "/etc/ld.so.cache"],
+  socket: null,
+  openNetwork: false,
+  seccomp: 3,
+};

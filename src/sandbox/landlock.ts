@@ -32,6 +32,13 @@ export const findLandlock = async (): Promise<Kind> => {
         warnings: open.length > 0 ? [`This kernel's Landlock does not limit ${open.join(", ")}.`] : [],
       };
     },
+    confine: ({ readable, writable }) => {
+      const all = {
+        readable: [...system, "/etc/ld.so.cache", ...readable],
+        writable: [...devices, ...writable],
+      };
+      return { prefix: landlockPrefix({ ...all, ports: [], alone: true }), filter: null };
+    },
   };
 };
 

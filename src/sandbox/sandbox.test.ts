@@ -13,10 +13,14 @@ import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { findMarked } from "../../test/processes.ts";
+import { runCommand, type Wall } from "../lib/command.ts";
 import { supervise } from "../lib/process/supervise.ts";
 import { createSandbox, probeSandboxes, type Allowed, type Run, type Sandbox } from "./sandbox.ts";
 
 type Mode = "bwrap" | "landlock";
+
+const commandLines = async (): Promise<string[]> =>
+  (await promisify(execFile)("ps", ["-eo", "args="])).stdout.split("\n");
 const sandboxes = {
   bwrap: await createSandbox("bwrap"),
   landlock: await createSandbox("landlock"),
@@ -150,6 +154,29 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     );
     expect(output).toMatch(/403/);
     expect(denied).toEqual(["registry.example.com:443"]);
+  });
+
+  test("a short program that is confined has the named paths, no socket and no descriptor, and leaves nothing behind", async () => {
+    const home = await temporaryDirectory();
+    const [given, own, worktree] = [`${home}/given`, `${home}/own`, `${home}/a "worktree" é`];
+    for (const directory of [given, own, worktree]) await mkdir(directory);
+    await writeFile(`${given}/secret`, "canary\n");
+    const run = async (script: string, wall: Wall | null): Promise<string> => {
+      const args = ["-c", script, "sh", worktree, home];
+      const limits = { timeoutSeconds: 60, signal: new AbortController().signal };
+      return (await runCommand({ command: "sh", args, cwd: "/", env: { PATH: path }, ...limits, wall }))
+        .stdout;
+    };
+    const wall = sandboxes[mode].sandbox.confine({ readable: [own], writable: [worktree], cwd: worktree });
+    const tried = `cd "$2"; cat given/secret own/secret; echo x >own/f; echo x >"$1/f"
+      perl -MSocket -e 'print "socket\\n" for grep { socket(my $s, $_, SOCK_STREAM, 0) } AF_INET, AF_UNIX'
+      setsid echo left; sleep 1001 & exit 0`;
+    expect(await run(tried, wall)).toBe("");
+    const descriptors = "echo /proc/self/fd/*";
+    expect(await run(descriptors, wall)).toBe(await run(descriptors, null));
+    expect(await readFile(join(worktree, "f"), "utf8")).toBe("x\n");
+    expect(existsSync(join(own, "f"))).toBe(false);
+    await until(async () => !(await commandLines()).includes("sleep 1001"));
   });
 
   test("a path that is missing, or a link to what is the service's alone, is left out and said", async () => {

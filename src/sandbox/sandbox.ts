@@ -3,6 +3,7 @@ import { mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, join } from "node:path";
 import { parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import type { Wall } from "../lib/command.ts";
 import { isBelow } from "../lib/is-below.ts";
 import { limit, removeGroups, type Limited, type Limits } from "../lib/process/limits.ts";
 import { programFiles } from "../lib/process/program-files.ts";
@@ -72,7 +73,12 @@ export type Sandbox = {
   mode: SandboxMode;
   /** Readies a sandbox for one run; null: there is none. It ends when it is disposed of. */
   enter: (run: Run) => Promise<Entered | null>;
+  /** What a short program runs behind that needs no network at all; null: nothing. */
+  confine: (use: Use) => Wall | null;
 };
+
+/** What a short program may use. All paths are absolute, without links, and exist. */
+type Use = { readable: readonly string[]; writable: readonly string[]; cwd: string };
 
 /** A way to make sandboxes. */
 export type Kind = {
@@ -88,6 +94,7 @@ export type Kind = {
     run: Run,
     place: Place,
   ) => Promise<Pick<Entered, "box" | "model" | "env" | "warnings"> & { proxy: string }>;
+  confine: (use: Use) => Wall;
 };
 
 /** What each kind needs for one run. Paths are absolute and without links. */
@@ -138,7 +145,7 @@ export const createSandbox = async (
   return { sandbox: noSandbox, warning: `Agents run without a sandbox. ${why}` };
 };
 
-export const noSandbox: Sandbox = { mode: "off", enter: async () => null };
+export const noSandbox: Sandbox = { mode: "off", enter: async () => null, confine: () => null };
 
 const modes = ["bwrap", "landlock"] as const;
 
@@ -158,7 +165,7 @@ const create = async (
 ): Promise<{ sandbox: Sandbox; problem: null } | { sandbox: null; problem: string }> => {
   try {
     const kind = await kinds[mode]();
-    const sandbox: Sandbox = { mode, enter: (run) => enter(kind, run, service) };
+    const sandbox: Sandbox = { mode, enter: (run) => enter(kind, run, service), confine: kind.confine };
     await probe(kind, sandbox);
     return { sandbox, problem: null };
   } catch (error) {

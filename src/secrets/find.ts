@@ -2,7 +2,6 @@ import { closeSync, constants, lstatSync, openSync, readdirSync, readSync } from
 import { setImmediate as yieldToEvents } from "node:timers/promises";
 import { formsOf } from "../lib/redact.ts";
 
-/** Bytes that are looked at at once. */
 const pieceBytes = 1024 * 1024;
 
 /** How long others may be kept waiting, ms. */

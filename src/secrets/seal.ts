@@ -47,7 +47,7 @@ export const openKey = async (settings: KeySettings, { make }: { make: boolean }
   return key;
 };
 
-/** What an operator should know of the key; null: all is well. */
+/** A warning about the key for the operator; null: all is well. */
 export const keyProblem = async (settings: KeySettings, hasSecrets: boolean): Promise<string | null> => {
   if (settings.secretsKey !== null) return null;
   if (settings.kvUrl !== null) return noSharedKey;
@@ -61,7 +61,7 @@ export const keyProblem = async (settings: KeySettings, hasSecrets: boolean): Pr
 const unavailable = (message: string, cause?: unknown): ServiceError =>
   new ServiceError("secrets_unavailable", message, { cause, retryAfter: 60 });
 
-/** What stands with a value and cannot be changed without it. */
+/** The facts that stand with a value and cannot be changed without it. */
 const about = ({ name, repo, phase, hosts, header }: Secret): Buffer =>
   Buffer.from(JSON.stringify([name, repo, phase, hosts, header]));
 

@@ -23,7 +23,6 @@ export type JobSecret = Pick<Secret, "name" | "hosts" | "header" | "created_at">
   placeholder: string;
 };
 
-/** By phase. */
 export type JobSecrets = Record<SecretPhase, JobSecret[]>;
 
 /** Secrets of jobs: stored sealed, given by repository and phase, masked wherever text leaves the service. */
@@ -42,7 +41,7 @@ export const createSecrets = ({ store, settings, redact, now, log, signal }: Dep
     });
   };
 
-  /** What a job of the repository gets in the phase. @throws ServiceError `secrets_unavailable` */
+  /** The secrets of a job of the repository in the phase. @throws ServiceError `secrets_unavailable` */
   const forPhase = async (repoUrl: string, phase: SecretPhase, jobId: string): Promise<JobSecret[]> =>
     await opened(matching(await store.ofPhase(phase), repoUrl), jobId);
 
@@ -75,7 +74,6 @@ export const createSecrets = ({ store, settings, redact, now, log, signal }: Dep
       return Object.fromEntries(await Promise.all(all)) as JobSecrets;
     },
 
-    /** Names of what a repository's agents get. */
     namesForAgent: async (repoUrl: string): Promise<string[]> =>
       matching(await store.ofPhase("agent"), repoUrl).map(({ name }) => name),
 
@@ -102,7 +100,6 @@ const shown = ({ sealed: _sealed, ...secret }: SecretRecord): Secret => secret;
 const byIdentity = (one: Secret, other: Secret): number => (wordOf(one) < wordOf(other) ? -1 : 1);
 const wordOf = ({ name, repo, phase }: Secret): string => [name, repo, phase].join("\n");
 
-/** Variables that the commands of a phase get. */
 export const variablesOf = (secrets: readonly JobSecret[]): Record<string, string> =>
   Object.fromEntries(secrets.map(({ name, value }) => [name, value]));
 

@@ -90,7 +90,7 @@ const lookUpNamed = async (deps: Cleaning, name: string): Promise<WorktreeFacts 
   return path === null || known?.about.path === path ? known : null;
 };
 
-/** That of a further repository has a name behind it. */
+/** The id for a further repository has a name behind it. */
 const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[A-Za-z0-9_-]+)?$/;
 
 const noSuchWorktree = (name: string): CleanupResult => ({
@@ -104,7 +104,6 @@ const noSuchWorktree = (name: string): CleanupResult => ({
   salvage_ref: null,
 });
 
-/** What is to be reported of one. */
 type Done = Partial<CleanupResult>;
 
 const cleanOne = async (
@@ -131,7 +130,7 @@ const unexpected = ({ log, redact }: Cleaning, id: string, error: unknown): stri
   return redact(`It could not be removed: ${error instanceof Error ? error.message : String(error)}`);
 };
 
-/** What a removal would free and where it would save unpushed work. @throws Refusal as a removal would */
+/** The bytes a removal would free, and where it would save unpushed work. @throws Refusal as a removal would */
 const preview = async (deps: Cleaning, id: string, asked: CleanupRequest): Promise<Done> => {
   const known = await standing(deps, id, asked);
   if (known === null) return await removedBefore(deps, id);

@@ -4,7 +4,6 @@ import type { JobStore } from "../store/job-store.ts";
 import type { Locks } from "../store/locks.ts";
 import type { WorktreeStore } from "../store/worktree-store.ts";
 
-/** What the functions of this room work with. */
 export type Dependencies = {
   records: WorktreeStore;
   jobs: Pick<JobStore, "usesOfWorktree" | "update" | "get">;
@@ -42,6 +41,5 @@ export type Dependencies = {
   newId: () => string;
   redact: (text: string) => string;
   log: Log;
-  /** Aborted when the service shuts down. */
   closing: AbortSignal;
 };

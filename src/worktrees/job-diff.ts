@@ -99,7 +99,6 @@ const missing = (record: JobRecord, { podName }: { podName: string }): never => 
   );
 };
 
-/** Longest list of files. */
 const maxFiles = 1000;
 
 const answer = (

@@ -5,7 +5,6 @@ import type { Dependencies } from "./dependencies.ts";
 import { lookUp } from "./facts.ts";
 import { refusalOfJobs } from "./status.ts";
 
-/** What a submission needs to know of the worktree that it names. */
 export type NamedWorktree = {
   id: string;
   repoUrl: string;

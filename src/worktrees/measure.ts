@@ -5,15 +5,13 @@ import { isActive, type WorktreeFacts } from "./facts.ts";
 
 type Sources = Pick<Dependencies, "repos" | "jobs" | "locks" | "log" | "closing">;
 
-type Shared = { state: string; value: Promise<unknown> };
-
 /** How long a measurement is cached, ms: lists are requested repeatedly, and each measurement starts git. */
 const cacheMs = 5000;
 
 /** Measures worktrees, a few at once. Null where something is unknown: that must not fail the rest of a list. */
 export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) => {
   const limit = pLimit(4);
-  const cached = new Map<string, Shared>();
+  const cached = new Map<string, { state: string; value: Promise<unknown> }>();
 
   /** Callers share a measurement while it is fresh and `state` is the same. */
   const share = <Value>(key: string, state: string, measure: () => Promise<Value>): Promise<Value> => {
@@ -74,7 +72,7 @@ export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) =
       const [size, pushed] = await Promise.all([sizeOf(known), pushedOf(known)]);
       return { size, pushed };
     },
-    /** What git cannot save of it as it is now; an agent may be at work in it. */
+    /** The things that git cannot save of it now; an agent may be at work in it. */
     unsavable: async ({ id, onDisk }: WorktreeFacts): Promise<string[]> => {
       if (onDisk?.directoryExists !== true) return [];
       const { worktree } = onDisk;
@@ -86,7 +84,6 @@ export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) =
         []
       );
     },
-    /** Of the cached clones. */
     caches: (): ReturnType<typeof repos.cacheUsage> => share("clones", "", () => repos.cacheUsage(closing)),
   };
 };

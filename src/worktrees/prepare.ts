@@ -15,13 +15,11 @@ const heartbeat = 5000;
 /** A preparation during which the service ended this often is not retried: it may be the cause. */
 const maxAttempts = 3;
 
-type InFlight = { stop: AbortController; phase: string; ended: Promise<void> };
-
 /** Makes worktrees ahead of their jobs. A preparation continues when its caller leaves, and after a restart. */
 export const createPreparing = (deps: Dependencies) => {
   const { records, repos, settings, now, log } = deps;
   const limit = pLimit(settings.maxParallelJobs);
-  const inFlight = new Map<string, InFlight>();
+  const inFlight = new Map<string, { stop: AbortController; phase: string; ended: Promise<void> }>();
 
   /** Registered before its record is stored: `resume` must skip it. */
   const begin = (record: WorktreeRecord, stored: Promise<unknown>): Promise<void> => {

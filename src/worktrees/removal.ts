@@ -30,7 +30,7 @@ export const lockForRemoval = async (
 type Removal = {
   /** Ends the removal: the locks that keep jobs out are lost. */
   lost: AbortSignal;
-  /** What git cannot save and may be lost, as `Kept` names it. */
+  /** Things that git cannot save and that may be lost, as `Kept` names them. */
   lose?: string[];
 };
 
@@ -72,7 +72,7 @@ export const removeWorktree = async (
 /** It contains something that git cannot save: its directory stays. */
 export class Kept extends LastingFailure {
   override name = "Kept";
-  /** What that is, a few words each. */
+  /** The things that git cannot save, a few words each. */
   readonly kept: string[];
 
   constructor(kept: string[]) {

@@ -16,7 +16,6 @@ import { removeOrphans } from "./orphans.ts";
 import { lockForRemoval } from "./removal.ts";
 import { worktreeStatus } from "./status.ts";
 
-/** Operations on worktrees, for callers and for the service itself. */
 export const createWorktrees = (deps: Dependencies) => {
   const measuring = createMeasuring(deps);
   const preparing = createPreparing(deps);
@@ -56,7 +55,6 @@ export const createWorktrees = (deps: Dependencies) => {
       { progress }: Pick<RequestContext, "progress">,
     ): ReturnType<typeof cleanUp> =>
       cleanUp({ ...viewing, told, stopPreparing: preparing.stop }, asked, progress),
-    /** The change of a job. */
     diff: createJobDiff(deps),
     usage: (): Promise<RepositoryUsage[]> => repositoryUsage(viewing),
 
@@ -99,7 +97,6 @@ const atMostEvery = (ms: number, now: () => Date, round: Round): Round => {
 
 type Viewing = Pick<Dependencies, "repos" | "now"> & { measuring: Measuring };
 
-/** A worktree in the form of the contract. */
 const viewOf = async ({ repos, now, measuring }: Viewing, known: WorktreeFacts): Promise<Worktree> => {
   const { id, record, uses, about } = known;
   const { size, pushed } = await measuring.measure(known);

@@ -189,7 +189,7 @@ test.each([
   ["of a job", "submitter"],
 ] as const)(
   "a worktree %s that one instance removes while another accepts a job into it goes or takes the job, whichever step of the %s comes late",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async (kind, held) => {
     const seen = new Set<string>();
     for (let i = 0, isLate = true; isLate; i += 1) {

@@ -20,7 +20,7 @@ export const worktreeAsks = ({ client, home }: Service) => ({
         const { worktree } = await client.get_worktree({ worktree_id });
         return worktree.status === status ? worktree : null;
       },
-      { what: `worktree ${worktree_id} to be ${status}`, seconds: 30 },
+      { what: `worktree ${worktree_id} to be ${status}` },
     ),
   /** Runs git in the cached clone of the only repository. */
   inCache: async (...args: string[]): Promise<string> => {
