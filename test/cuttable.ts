@@ -3,7 +3,8 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { afterFile } from "./cleanup.ts";
 
 /** A way to a loopback port that can be cut and mended: a network that fails for one of several. Closed after the file. */
-export const cuttableWay = async (to: number) => {
+export const cuttableWay = async (first: number) => {
+  let to = first;
   const sockets = new Set<Socket>();
   let isCut = false;
   const server = createServer((from) => {
@@ -36,6 +37,8 @@ export const cuttableWay = async (to: number) => {
     port: (server.address() as AddressInfo).port,
     /** Ends what is connected; who tries again gets through. */
     interrupt: cutOff,
+    /** Who connects from now on gets to another port. */
+    leadTo: (port: number): void => void (to = port),
     /** Refuses all connections until `mend`. */
     cut: (): void => {
       isCut = true;

@@ -22,7 +22,6 @@ export const startRedisCluster = async ({ args = [] }: { args?: string[] } = {})
       await client.call("CLUSTER", "MEET", "127.0.0.1", String(first?.port), String(first?.busPort));
     }
     await until(async () => (await Promise.all(clients.map(isWhole))).every(Boolean), {
-      seconds: 30,
       what: "the cluster to be whole",
     });
   } finally {

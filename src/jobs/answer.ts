@@ -10,7 +10,7 @@ import type { Waiting } from "../contract/job.ts";
  * | the job waits for | input                              | answer                                        |
  * |-------------------|------------------------------------|-----------------------------------------------|
  * | anything          | `id` of another question           | `question_changed`                            |
- * | nothing, a limit  |                                    | `not_waiting`                                 |
+ * | nothing, a limit, the model |                          | `not_waiting`                                 |
  * | a question        | `answers` to its questions, `text` | `answers`; `text` is that to the first one that has none |
  * | a question        | none of them, or unknown questions | `invalid_request`                             |
  * | a plan            | `approve: true`                    | `approve`, with `feedback` and `plan`         |
@@ -27,6 +27,11 @@ export const answerTo = (waiting: Waiting | null, input: AnswerInput): Answer =>
     throw new ServiceError(
       "not_waiting",
       `The job waits for no answer but for a usage limit of the model: it goes on by itself at ${waiting.until}`,
+    );
+  if (waiting.kind === "model")
+    throw new ServiceError(
+      "not_waiting",
+      `The job waits for no answer but for the model, which did not answer: it is asked again by itself at ${waiting.until}`,
     );
   if (input.id !== "" && input.id !== waiting.id)
     throw new ServiceError(

@@ -1,22 +1,30 @@
 import type { JobChange } from "../contract/job-list.ts";
 import { missed, type Notifier } from "../lib/notifier.ts";
 import { orAborted } from "../lib/wait.ts";
-import { toJob } from "../store/job-record.ts";
+import { toJob, type JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 
 const topic = "changed:";
 
-/** The store, which notifies all instances of each change of a job. */
-export const announcing = (store: JobStore, { notify }: Pick<Notifier, "notify">): JobStore => ({
+/** The store, which notifies all instances of each change of a job. `note` gets the new state first. */
+export const announcing = (
+  store: JobStore,
+  { notify }: Pick<Notifier, "notify">,
+  note: (record: JobRecord) => Promise<void> = async () => undefined,
+): JobStore => ({
   ...store,
   create: async (...given) => {
     const answer = await store.create(...given);
-    if ("created" in answer && answer.created) notify(topic + answer.record.id);
+    if (!("created" in answer) || !answer.created) return answer;
+    await note(answer.record);
+    notify(topic + answer.record.id);
     return answer;
   },
   update: async (id, ...given) => {
     const record = await store.update(id, ...given);
-    if (record !== null) notify(topic + id);
+    if (record === null) return null;
+    await note(record);
+    notify(topic + id);
     return record;
   },
   remove: async (id) => {

@@ -84,6 +84,8 @@ export const createPresence = ({ instances, settings, backSince }: PresenceDepen
      */
     isLiving: (name: string): boolean =>
       name === settings.podName || living.has(name) || (seen.has(name) && !isLost(name)),
+    /** Names of the instances that were alive at the last reading, this one included. */
+    names: (): ReadonlySet<string> => living,
     forget: (): void => missingSince.clear(),
   };
 };

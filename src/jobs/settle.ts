@@ -137,19 +137,19 @@ const endedAs = (record: JobRecord, { outcome, at }: Ended): JobPatch => {
   const { kind, patch } = outcome;
   if (kind === "parked") return parkedAs(record, { ...outcome, at: new Date(at) });
   return {
-    ...(kind === "requeue" ? {} : endPatch(record, new Date(at))),
+    ...(kind === "requeue" ? { waiting: null } : endPatch(record, new Date(at))),
     ...patch,
     ...statusAfter(record, triggers[kind]),
     unsettled: false,
   };
 };
 
-/** An answer that has come in the meantime stays. Only where its worktree is can it go on. */
+/** An answer that has come in the meantime stays. Only where its worktree is can it go on. It asks the model again when it does. */
 const parkedAs = (
   record: JobRecord,
   { deferred, patch, at }: { deferred: boolean; patch: JobPatch; at: Date },
 ): JobPatch => ({
-  waiting: record.waiting,
+  waiting: record.waiting?.kind === "model" ? null : record.waiting,
   ...patch,
   asked: record.asked && { ...record.asked, deferred },
   pid: null,
@@ -177,7 +177,7 @@ const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
     return record.process === null ? { ...parked, worked_ms: record.worked_ms } : parked;
   }
   if (cleaned?.requeue !== false && mayRunAgain(record)) {
-    const free = { pid: null, process: null, instance_epoch: null, unsettled: false };
+    const free = { pid: null, process: null, instance_epoch: null, waiting: null, unsettled: false };
     return { ...patch, ...free, ...statusAfter(record, "requeue") };
   }
   const { branch, pr_url, warnings } = record;
@@ -244,7 +244,7 @@ const afterLoss = async ({ store, queue, now, log }: Settling, record: JobRecord
 };
 
 /** Counts an ended job, wakes those who wait for it, and ends its event log in the background. */
-const announceEnd = (
+export const announceEnd = (
   { events, jobEnds, onEnded }: Pick<Settling, "events" | "jobEnds" | "onEnded">,
   record: JobRecord,
 ): void => {

@@ -1,11 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { cuttableWay } from "../../test/cuttable.ts";
 import { openKv, optionsFileOf, withOptions } from "../../test/kv.ts";
 import { startRedisCluster } from "../../test/redis-cluster.ts";
 import { redisCertificate } from "../../test/redis-tls.ts";
 import { lastingPort } from "../../test/lasting-port.ts";
 import { startRedis } from "../../test/redis.ts";
 import { until } from "../../test/until.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { createLog } from "../lib/log.ts";
 import { connectKv } from "./connect.ts";
 
@@ -141,4 +143,35 @@ test("a dedicated connection continues to block across a restart, and is closed 
   expect(await popped).toEqual([kv.key("list"), "x"]);
   await kv.close();
   await until(() => blocking.status === "end", { what: "the connection to end" });
+});
+
+test("a server that the client comes back to gets what it lost, also when it was led to another one meanwhile", async () => {
+  const [one, two] = [await startRedis(), await startRedis()];
+  const way = await cuttableWay(one.port);
+  const kv = await openKv(`redis://127.0.0.1:${way.port}`);
+  const begun: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const first = Promise.withResolvers<unknown>();
+  kv.onReplaced(async (ask, server) => {
+    begun.push(server);
+    const writing = begun.length === 1 ? gate.promise : Promise.resolve();
+    const written = writing.then(() => ask((client) => client.set("restored", server)));
+    if (begun.length === 1) written.then(first.resolve, first.resolve);
+    await written;
+  });
+  const read = () => kv.ask((client) => client.get("restored"));
+  const early = read().catch((error: unknown) => error);
+  await until(() => begun.length === 1);
+  way.leadTo(two.port);
+  way.interrupt();
+  await until(() => begun.length === 2);
+  expect(await until(() => read().catch(() => null))).toBe(begun[1]);
+  gate.resolve();
+  await first.promise;
+  expect(await early).toBeInstanceOf(ServiceError);
+  expect(String(await early)).not.toContain("(Connection is closed");
+  expect(await read()).toBe(begun[1]);
+  way.leadTo(one.port);
+  way.interrupt();
+  await until(async () => (await read().catch(() => null)) === begun[0], { seconds: 10 });
 });

@@ -4,7 +4,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { poll } from "../lib/wait.ts";
 import { commandFailure, connectFailure, isRefusal, namesOf, reasonOf } from "./failure.ts";
-import type { Kv, KvClient } from "./kv.ts";
+import { createScript, type Kv, type KvClient, type Restore } from "./kv.ts";
 
 type Request = {
   /** `KV_URL`, and `KV_OPTIONS_FILE`. */
@@ -37,10 +37,9 @@ export const connectKv = async (request: Request): Promise<Kv> => {
   const probe = `{${prefix}:j}:probe`;
   let backSince = performance.now();
   let connectionError = "the connection was lost";
-  client.on("ready", () => (backSince = performance.now()));
   client.on("error", (error: unknown) => (connectionError = reasonOf(error)));
 
-  const ask = async <Value>(work: (client: KvClient) => Promise<Value>): Promise<Value> => {
+  const askNow = async <Value>(work: (client: KvClient) => Promise<Value>): Promise<Value> => {
     try {
       return await work(client);
     } catch (cause) {
@@ -48,6 +47,36 @@ export const connectKv = async (request: Request): Promise<Kv> => {
       throw commandFailure({ prefix, address, cause, connectionError });
     }
   };
+
+  const restores: Restore[] = [];
+  let lastServer = "";
+  /** Null after the connection was lost: another server may answer next. */
+  let restored: Promise<void> | null = null;
+  /** Counts lost connections: a restore that began before the last one fails, and writes nothing to this server. */
+  let epoch = 0;
+  const restore = async (begun: number): Promise<void> => {
+    backSince = performance.now();
+    // A Cluster has many servers, each with a part of the keys.
+    if (restores.length === 0 || client instanceof Cluster) return;
+    const lost = new Error("Connection is closed.");
+    const askHere: Kv["ask"] = (work) =>
+      askNow((commands) => (begun === epoch ? work(commands) : Promise.reject(lost)));
+    const server = String(await askHere((commands) => serverName(commands, [probe], [])));
+    if (server !== lastServer) for (const each of restores) await each(askHere, server);
+    await askHere(async () => (lastServer = server));
+    backSince = performance.now();
+  };
+  const whenRestored = (begun = epoch): Promise<void> =>
+    (restored ??= restore(begun).catch((error: unknown) => {
+      if (begun === epoch) restored = null;
+      throw error;
+    }));
+  const ask: Kv["ask"] = (work) => whenRestored().then(() => askNow(work));
+  client.on("close", () => {
+    restored = null;
+    epoch += 1;
+  });
+  client.on("ready", () => void whenRestored().catch(() => undefined));
 
   const clock = createStoreClock(client, probe, log);
 
@@ -77,11 +106,13 @@ export const connectKv = async (request: Request): Promise<Kv> => {
     jobKey: (...parts) => [`{${prefix}:j}`, ...parts].join(":"),
     key: (...parts) => [prefix, ...parts].join(":"),
     ask,
-    check: async () => {
-      await ask((commands) => commands.set(probe, "1", "EX", 60));
-    },
+    check: async () => void (await ask((commands) => commands.set(probe, "1", "EX", 60))),
     now: clock.now,
     backSince: () => backSince,
+    onReplaced: (restore) => {
+      restores.push(restore);
+      restored = null;
+    },
     close,
   };
 };
@@ -112,15 +143,17 @@ const connectionTo = (address: KvAddress, purpose: Purpose): KvClient => {
   if (cluster === undefined)
     // With sentinels these come before the host.
     return new Redis({ ...options, ...hosts[0], db, sentinelRetryStrategy: retryDelay });
-  return new Cluster(cluster, {
+  const client = new Cluster(cluster, {
     redisOptions: options,
     clusterRetryStrategy: retryDelay,
     enableOfflineQueue: purpose === "blocking",
     slotsRefreshTimeout: connectTimeout,
-    slotsRefreshInterval: 5000,
     // A TLS certificate is for a name: the connection resolves it, not the client.
     ...(tls && { dnsLookup: (name, callback) => callback(null, name) }),
   });
+  // The client's own timer survives a disconnect in the middle of a refresh, and the process cannot end.
+  const refresh = setInterval(() => client.refreshSlotsCache(), 5000).unref();
+  return client.once("end", () => clearInterval(refresh));
 };
 
 /** What KV_OPTIONS_FILE cannot change. */
@@ -162,6 +195,11 @@ const ready = async (client: KvClient, { address, patience, signal }: Wait): Pro
   client.off("error", onError);
   if (client.status !== "ready") throw connectFailure(address, last);
 };
+
+/** Another one after each start of the server and each promotion. */
+const serverName = createScript(`
+local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
+return string.match(info, 'run_id:(%w+)') .. '-' .. string.match(info, 'master_replid:(%w+)')`);
 
 /** Streams, `LMOVE` and the queue's scripts need this version. */
 const oldestVersion = 6.2;
@@ -231,6 +269,5 @@ const createStoreClock = (client: KvClient, key: string, log: Log) => {
   };
 
   const timer = setInterval(() => void set().catch(() => undefined), clockInterval).unref();
-  const now = (): Date => new Date(performance.now() + offset);
-  return { set, now, stop: (): void => clearInterval(timer) };
+  return { set, now: () => new Date(performance.now() + offset), stop: () => clearInterval(timer) };
 };

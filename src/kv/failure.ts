@@ -34,10 +34,8 @@ export const isRefusal = (reason: string): boolean => /^(WRONGPASS|NOAUTH|NOPERM
 const isWrongType = (reason: string): boolean => /\bWRONGTYPE\b/.test(reason);
 
 /** What the client answers while it has no connection; why it has none says more. */
-const isDisconnected = (reason: string): boolean =>
-  /isn't writeable|Connection is closed|max retries per request|None of startup nodes|Cluster isn't ready/i.test(
-    reason,
-  );
+const disconnected =
+  /isn't writeable|Connection is closed|max retries per request|None of startup nodes|Cluster isn't ready/i;
 
 export const namesOf = ({ hosts }: KvAddress): string =>
   hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
@@ -60,7 +58,7 @@ export const commandFailure = (failure: CommandFailure): ServiceError => {
   const reason = reasonOf(cause);
   const message = isWrongType(reason)
     ? `The key ${wrongKey(prefix, cause)} in the key-value store holds another type of value than the service writes: restore or delete it`
-    : `The key-value store at ${namesOf(address)} cannot be used at present (${isDisconnected(reason) ? connectionError : reason}); try again shortly`;
+    : `The key-value store at ${namesOf(address)} cannot be used at present (${disconnected.test(reason) ? connectionError : reason}); try again shortly`;
   return new ServiceError("store_unavailable", message, { cause, retryAfter: 5 });
 };
 

@@ -25,8 +25,16 @@ export type Kv = {
   now: () => Date;
   /** When the store last became reachable, ms of `performance.now()`. */
   backSince: () => number;
+  /**
+   * Has `restore` called before the first command, and before the first one to another server than before: a promoted
+   * replica, or one that was restarted. It may lack the last writes. All others that call `ask` wait meanwhile.
+   */
+  onReplaced: (restore: Restore) => void;
   close: () => Promise<void>;
 };
+
+/** `ask` does not wait. `server`: the name of this start of it. */
+export type Restore = (ask: Kv["ask"], server: string) => Promise<void>;
 
 type Script = (
   client: KvClient,

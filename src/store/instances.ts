@@ -5,6 +5,7 @@ import { failureOf } from "../kv/failure.ts";
 import { createScript, type Kv } from "../kv/kv.ts";
 import type { Log } from "../lib/log.ts";
 import { isAlive, type ProcessIdentity } from "../lib/process/identity.ts";
+import { poll } from "../lib/wait.ts";
 import { createWarnOnce } from "../lib/warn-once.ts";
 import { createRedisLeases, type Renewal } from "./redis-leases.ts";
 
@@ -45,6 +46,12 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if ARGV[1] then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 return redis.call('ZRANGE', KEYS[1], 0, -1)`);
+
+/** Answers who has come. Argument: a name. */
+const arrive = createScript(`
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[1], 60)
+return redis.call('SMEMBERS', KEYS[1])`);
 
 /**
  * PORT. The instances that share the store. An instance has its name by a lease, whose text holds its facts and which it
@@ -118,9 +125,23 @@ export const createRedisInstances = ({ kv, name, self, leaseSeconds, log }: Opti
 
     renew: async (facts: InstanceFacts): Promise<Renewal> => {
       const text = await textOf(facts);
-      const result = await leases.renew(name, { mark: markOf(facts.epoch), text, ms, anew: true });
-      if (result !== "taken") await announce();
-      return result;
+      // First, since the others judge by it: the node of a cluster that has the lease may be away.
+      await announce();
+      return await leases.renew(name, { mark: markOf(facts.epoch), text, ms, anew: true });
+    },
+
+    /**
+     * Waits until each of these instances has come to a server with what it wrote last, at most half a lease and at least
+     * 5 s: sentinels tell each other of a new master every 2 s. `ask`: of the connection to it.
+     */
+    gather: async (names: ReadonlySet<string>, server: string, ask: Kv["ask"]): Promise<void> => {
+      const key = kv.jobKey("gathered", server);
+      const isWhole = async (): Promise<true | null> => {
+        const arrived = new Set((await ask((client) => arrive(client, [key], [name]))) as string[]);
+        return names.isSubsetOf(arrived) || null;
+      };
+      const deadline = performance.now() + Math.max(ms / 2, 5000);
+      await poll(isWhole, { first: 20, longest: 100, signal: new AbortController().signal, deadline });
     },
 
     /** Releases the name, unless another start has it. */
@@ -192,6 +213,7 @@ export const createLocalInstances = (): Instances => {
       self = facts;
       return "renewed";
     },
+    gather: async () => undefined,
     leave: async () => {
       self = null;
     },

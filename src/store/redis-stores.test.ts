@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Cluster } from "ioredis";
 import { describe, expect, test } from "vitest";
 import { completionStoreSuite, completionTtl } from "../../test/ports/completion-store-suite.ts";
 import { conversationStoreSuite, conversationTtl } from "../../test/ports/conversation-store-suite.ts";
@@ -129,8 +130,13 @@ for (const [kind, url] of redisKinds()) {
       expect(await kv.client.ttl(key)).toBe(-1);
     });
 
-    test("the files of a job are kept, as many as there may be, until they are removed", async () => {
+    test("the files of a job are kept, as many as there may be, until they are removed; no command or answer is large", async () => {
       const [kv] = await instances(url);
+      // The server ends a connection that sends, or waits for, more at once.
+      for (const node of kv.client instanceof Cluster ? kv.client.nodes("master") : [kv.client]) {
+        await node.config("SET", "client-query-buffer-limit", "4mb");
+        await node.config("SET", "client-output-buffer-limit", "normal 4mb 0 0");
+      }
       const store = createTaskFiles(openRedisRecords(taskFilesKind, { kv, now, log }));
       const [id, content] = [randomUUID(), Buffer.alloc(fileLimits.bytes, 7).toString("base64")];
       const files: TaskFile[] = [{ name: "a.bin", content, encoding: "base64" }];

@@ -114,7 +114,7 @@ const checkSettled = async ({
       }
       return true;
     },
-    { seconds: 30, what: "the jobs of the dead service to be settled" },
+    { what: "the jobs of the dead service to be settled" },
   );
   const took = performance.now() - started;
   tally.slowestSettleMs = Math.max(tally.slowestSettleMs, took);

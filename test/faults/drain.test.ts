@@ -102,7 +102,7 @@ test("two of three loaded instances are drained: nothing of theirs is cut, new w
   expect(begun.map(({ pod_name }) => pod_name)).toContain("i3");
   expect(shares).toEqual(new Set(["i1", "i2", "i3"]));
 
-  await until(async () => !(await isNotReady(second)), { seconds: 30, what: "i2 to be ready again" });
+  await until(async () => !(await isNotReady(second)), { what: "i2 to be ready again" });
   const more = await submitMany(second, 6, 'scenario: noop {"ms": 300}');
   const again = await Promise.all(more.map((id) => asks(second).ended(id)));
   expect(again.map(({ pod_name }) => pod_name)).toContain("i2");

@@ -13,7 +13,7 @@ test("wherever a fetch is cut off, every ref stays, no part of a pack is left, a
   const tally = await cutRounds({ directory: await temporaryDirectory(), rounds, random: Math.random });
   expect(tally.faults).toEqual([]);
   expect(tally.whole + tally.failed.clone + tally.failed.update).toBe(rounds);
-}, 120_000);
+});
 
 test("the same when the disk of the cached clones is full", async () => {
   const program = spawn(
@@ -24,7 +24,7 @@ test("the same when the disk of the cached clones is full", async () => {
   const [output] = await Promise.all([text(program.stdout), once(program, "exit")]);
   expect(JSON.parse(output)).toMatchObject({ faults: [] });
   expect(program.exitCode).toBe(0);
-}, 120_000);
+});
 
 test("work on history that an agent fetched cut off is pushed, saved or still there, as the record says", async () => {
   const tally = await shallowRounds({
@@ -34,4 +34,4 @@ test("work on history that an agent fetched cut off is pushed, saved or still th
   });
   expect(tally.faults).toEqual([]);
   expect(tally.jobs).toBeGreaterThan(0);
-}, 120_000);
+});

@@ -165,6 +165,7 @@ export const checkRest = async (world: World, { accepted, tally, patient }: Rest
   const ids = new Set(accepted.map(({ id }) => id));
   for (const { pid, job, attempt } of agentProcesses())
     if (ids.has(job)) faults.push(`process ${pid} of attempt ${attempt} of job ${job} lives`);
+  // Not as long as other waits: a lock that nobody gives back expires.
   await until(async () => (await leftInStore(world)).length === 0, { seconds: 30 }).catch(async () => {
     faults.push(`left in the store: ${(await leftInStore(world)).join(", ")}`);
   });
@@ -210,7 +211,7 @@ const probe = async (world: World, faults: string[]): Promise<void> => {
           const { job: now } = await client.get_job({ job_id: job.id });
           return isFinal(now.status) ? now : null;
         },
-        { seconds: 30, what: "the probe to end" },
+        { what: "the probe to end" },
       ).catch(() => null);
       if (ended?.status !== "succeeded" || ended.pod_name !== name)
         faults.push(

@@ -187,7 +187,7 @@ const checkEnd = async ({ service, record, people, tally }: End): Promise<void> 
       const { job: now } = await service.client.get_job({ job_id: id });
       return isFinal(now.status) ? now : null;
     },
-    { seconds: 30, what: `job ${id} to end` },
+    { what: `job ${id} to end` },
   );
   const fault = (what: string): void =>
     void tally.faults.push(`job ${id} (${momentOf(record)} → ${job.status}): ${what}`);

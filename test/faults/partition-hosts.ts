@@ -11,41 +11,57 @@ import { until } from "../until.ts";
 
 const run = promisify(execFile);
 
-/** Runs `ip`; says what is missing where namespaces cannot be made. */
-const ip = async (...args: string[]): Promise<void> => {
-  await run("ip", args).catch((cause: unknown) => {
+/** Who is not root makes the namespaces inside a user namespace of its own, in which it is root. */
+const isRoot = process.getuid?.() === 0;
+
+/** Runs a command on a host or for one; says what is missing where namespaces cannot be made. */
+const orMissing = <Result>(command: string[], running: Promise<Result>): Promise<Result> =>
+  running.catch((cause: unknown) => {
     throw new Error(
-      `ip ${args.join(" ")} failed: hosts are network namespaces in these tests, for which root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and iproute2 are needed`,
+      `${command.join(" ")} failed: hosts are network namespaces in these tests, for which iproute2 is needed, and root or a user who may make user namespaces (user.max_user_namespaces above 0, kernel.unprivileged_userns_clone not 0, kernel.apparmor_restrict_unprivileged_userns not 1, no container that refuses unshare)`,
       { cause },
     );
   });
-};
 
-let made = 0;
+/** Command under which a program runs in the namespaces of a process. */
+const into = (pid: number | undefined, ...namespaces: string[]): string[] => [
+  "nsenter",
+  `--target=${pid}`,
+  ...(isRoot ? [] : ["--user", "--preserve-credentials"]),
+  ...namespaces,
+];
 
 /**
  * Hosts as network namespaces, each with a cable of its own to a host with a real Redis; nothing of them can be reached from
- * outside. Removed after the file.
+ * outside. A namespace lasts as long as a process in it, which ends with the file, or with the tests.
  */
 export const createHosts = async (names: readonly string[]) => {
-  const id = `svc${process.pid}x${(made += 1)}`;
-  const namespace = (name: string): string => `${id}-${name}`;
-  const enter = (name: string): string[] => ["nsenter", `--net=/run/netns/${namespace(name)}`];
+  const pids = new Map<string, number | undefined>();
+  const enter = (name: string): string[] => into(pids.get(name), "--net");
+  const ip = async (name: string, ...args: string[]): Promise<void> => {
+    const [command = "", ...rest] = [...enter(name), "ip", ...args];
+    await orMissing([command, ...rest], run(command, rest));
+  };
+  /** The first makes the user namespace; the others join it, since a cable is between namespaces of one owner. */
   const add = async (name: string): Promise<void> => {
-    await ip("netns", "add", namespace(name));
-    afterFile(() => ip("netns", "delete", namespace(name)));
-    await ip("-n", namespace(name), "link", "set", "lo", "up");
+    const first = isRoot ? ["unshare"] : ["unshare", "--user", "--map-root-user"];
+    const unshare = isRoot || name === "store" ? first : [...into(pids.get("store")), "unshare"];
+    const command = [...unshare, "--net", "sh", "-c", "echo there; exec cat"];
+    const child = start(command, "pipe");
+    await orMissing(command, untilSays(child, /there/, "the host to be there"));
+    pids.set(name, child.pid);
+    await ip(name, "link", "set", "lo", "up");
   };
 
   await add("store");
   for (const [at, name] of names.entries()) {
     await add(name);
-    const cable = ["type", "veth", "peer", "name", `to-${name}`, "netns", namespace("store")];
-    await ip("link", "add", "cable", "netns", namespace(name), ...cable);
-    await ip("-n", namespace(name), "address", "add", `10.231.${at}.2/30`, "dev", "cable");
-    await ip("-n", namespace("store"), "address", "add", `10.231.${at}.1/30`, "dev", `to-${name}`);
-    await ip("-n", namespace("store"), "link", "set", `to-${name}`, "up");
-    await ip("-n", namespace(name), "link", "set", "cable", "up");
+    const cable = ["type", "veth", "peer", "name", `to-${name}`, "netns", String(pids.get("store"))];
+    await ip(name, "link", "add", "cable", ...cable);
+    await ip(name, "address", "add", `10.231.${at}.2/30`, "dev", "cable");
+    await ip("store", "address", "add", `10.231.${at}.1/30`, "dev", `to-${name}`);
+    await ip("store", "link", "set", `to-${name}`, "up");
+    await ip(name, "link", "set", "cable", "up");
   }
   await startStore(
     enter("store"),
@@ -63,8 +79,8 @@ export const createHosts = async (names: readonly string[]) => {
       return { ...service, url, client: createClient({ baseUrl: url }) };
     },
     /** Nothing gets through any more; nobody is told. */
-    cut: (name: string) => ip("-n", namespace(name), "link", "set", "cable", "down"),
-    heal: (name: string) => ip("-n", namespace(name), "link", "set", "cable", "up"),
+    cut: (name: string) => ip(name, "link", "set", "cable", "down"),
+    heal: (name: string) => ip(name, "link", "set", "cable", "up"),
   };
 };
 
@@ -96,8 +112,8 @@ const relay = async (under: string[], port: number): Promise<string> => {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 };
 
-const start = ([command = "", ...args]: string[]): ChildProcess => {
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+const start = ([command = "", ...args]: string[], stdin: "ignore" | "pipe" = "ignore"): ChildProcess => {
+  const child = spawn(command, args, { stdio: [stdin, "pipe", "inherit"] });
   afterFile(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     const exited = once(child, "exit");

@@ -62,7 +62,9 @@ for (const [what, text] of Object.entries(moments)) {
     expect(await asks(service).ended(id)).toMatchObject({ status: "succeeded", attempt: 1 });
     // The connection that the answer was lost with may not be back yet.
     const events = await until(async () => {
-      const answer = await fetch(`${service.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(20_000) });
+      const answer = await fetch(`${service.url}/jobs/${id}/events`, {
+        signal: AbortSignal.timeout(100_000),
+      });
       return answer.ok && answer.text();
     });
     expect(events).toContain('"detail":"succeeded"');
@@ -96,7 +98,7 @@ test("a job that is cancelled before the instance knows that it has claimed it e
   const { id } = await jobs.submit({ task: "scenario: noop" });
   await jobs.when(id, ({ status }) => status === "running", "to be claimed");
   await service.client.cancel_job({ job_id: id });
-  const events = await fetch(`${service.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(20_000) });
+  const events = await fetch(`${service.url}/jobs/${id}/events`, { signal: AbortSignal.timeout(100_000) });
   expect(await events.text()).toContain('"detail":"cancelled"');
   expect(await jobs.get(id)).toMatchObject({ status: "cancelled", pid: null });
   expect(proxy.lost()).toBe(before + 1);

@@ -24,6 +24,7 @@ const cleaned =
 export const storeCrashes = {
   store: cleaned((request) => storeRounds({ ...request, timed: true })),
   freeze: cleaned((request) => storeRounds({ ...request, hows: ["freeze"], timed: true })),
+  sentinel: cleaned((request) => storeRounds({ ...request, hows: ["fail-over"] })),
   outage: cleaned(({ directory, rounds }) => storeOutage({ directory, seconds: rounds })),
   idempotency: cleaned(idempotencyRounds),
 };

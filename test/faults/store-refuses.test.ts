@@ -36,4 +36,4 @@ test("jobs continue when the store refused all writes for longer than a lease wh
     expect(await other.run({ task: "scenario: noop" })).toMatchObject({ status: "succeeded" });
     expect(await other.get(id)).toMatchObject({ status: "running", attempt: 1, pod_name: "a" });
   }
-}, 120_000);
+});

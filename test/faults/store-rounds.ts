@@ -2,13 +2,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isFinal } from "../../src/contract/job.ts";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { TestRedis } from "../redis.ts";
+import { startRedisSentinel } from "../redis-sentinel.ts";
 import type { Service } from "../service-process.ts";
 import { until } from "../until.ts";
 import { readJournal, runsIn } from "./store-journal.ts";
 import { submitOnce, type Answer } from "./store-submit.ts";
 import { createStoreWorld, nth, startPromptRedis } from "./store-world.ts";
 
-type How = "kill" | "freeze";
+type How = "kill" | "freeze" | "fail-over";
 
 type Options = {
   directory: string;
@@ -16,7 +17,10 @@ type Options = {
   rounds: number;
   /** A number in [0, 1), as Math.random. */
   random: () => number;
-  /** In turns. `kill`: SIGKILL, and started again after a moment. `freeze`: it does not answer for 5 s; what was sent it does afterwards. */
+  /**
+   * In turns. `kill`: SIGKILL, and started again after a moment. `freeze`: it does not answer for 5 s; what was sent it does
+   * afterwards. `fail-over`: it is killed, and its replica, which got nothing for up to two seconds, takes over.
+   */
   hows?: readonly How[];
   /** Whether being slower than the goal allows is a fault: not where other tests use the processors too. */
   timed?: boolean;
@@ -37,7 +41,7 @@ export type Tally = {
 
 /** What the goal allows, ms. */
 const longestResume = 5000;
-const longestRefusal = { kill: 2000, freeze: 4000 };
+const longestRefusal = { kill: 2000, freeze: 4000, "fail-over": 4000 };
 
 const tasks = ['scenario: noop {"ms": 300}', 'scenario: paced {"steps": 4, "ms": 120}', "scenario: noop"];
 
@@ -54,11 +58,15 @@ export const storeRounds = async ({
   timed = false,
   onRound,
 }: Options): Promise<Tally> => {
-  const redis = await startPromptRedis();
+  const store = hows.includes("fail-over")
+    ? await withReplica(random)
+    : alone(await startPromptRedis(), random);
   const { journal, remote, services } = await createStoreWorld({
-    kvUrl: redis.url,
+    kvUrl: store.url,
     directory,
     names: ["i1", "i2"],
+    // A machine that is too busy to renew shorter leases would lose jobs for another reason.
+    ...(hows.includes("fail-over") && { env: { SERVICE_INSTANCE_LEASE: "10" } }),
   });
   const tally: Tally = {
     outages: 0,
@@ -69,31 +77,90 @@ export const storeRounds = async ({
     slowestResumeMs: 0,
     faults: [],
   };
-  const load = startLoad(services, remote.path);
+  const watched = watchEnds(services, tally);
+  // An outage that is over only when a submission was refused needs one at any time.
+  const load = startLoad(services, remote.path, hows.includes("fail-over") ? watched.ends : null);
   for (let round = 1; round <= rounds; round += 1) {
     await delay(100 + random() * 300);
     const how = hows[(round - 1) % hows.length] ?? "kill";
-    const away = how === "freeze" ? 5000 : 150 + random() * 450;
-    await outage({ redis, journal, tally, how, timed, away, refusals: load.refusals });
+    await outage({ store, journal, tally, how, timed, refusals: load.refusals });
     onRound?.(round, tally);
   }
   const answers = await load.stop();
   noteAnswers(answers, tally, timed ? Math.max(...hows.map((how) => longestRefusal[how])) : Infinity);
   const ids = answers.flatMap(({ id }) => (id === null ? [] : [id]));
   await Promise.all(ids.map((id) => checkJob({ services, id, tally })));
+  await watched.stop();
   const runs = await runsIn(journal);
   for (const id of ids) if (runs.get(id) !== 1) tally.faults.push(`${id} was run ${runs.get(id) ?? 0} times`);
   await Promise.all(services.map((service) => service.kill()));
-  await redis.kill();
   return tally;
 };
 
+/** `away`: resolves to what brings it back. */
+type Store = { url: string; away: (how: How) => Promise<() => Promise<void>> };
+
+const alone = (redis: TestRedis, random: () => number): Store => ({
+  url: redis.url,
+  away: async (how) => {
+    if (how === "kill") await redis.kill();
+    else redis.freeze();
+    await delay(how === "freeze" ? 5000 : 150 + random() * 450);
+    return how === "kill" ? redis.restart : async () => redis.thaw();
+  },
+});
+
+const withReplica = async (random: () => number): Promise<Store> => {
+  const { url, holdBack, killMaster, hasReplica } = await startRedisSentinel();
+  return {
+    url,
+    away: async () => {
+      await until(hasReplica, { seconds: 60, what: "the killed node to follow" });
+      if (random() < 0.7) await holdBack();
+      await delay(random() * 2000);
+      const killed = await killMaster();
+      return killed.restart;
+    },
+  };
+};
+
+/** Notes as a fault when a caller of either instance is told another state of a job after it was told its end. */
+const watchEnds = (services: Service[], tally: Tally) => {
+  const stopping = new AbortController();
+  const ends = new Map<string, string>();
+  const look = async ({ client }: Service): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      // What is asked before another answer has come may be older than that.
+      const before = new Map(ends);
+      const { jobs } = await client.list_jobs({ limit: 100 }).catch(() => ({ jobs: [] }));
+      for (const { id, status } of jobs) {
+        const end = before.get(id);
+        if (end !== undefined && end !== status) tally.faults.push(`${id} was told ${end}, then ${status}`);
+        if (isFinal(status)) ends.set(id, status);
+      }
+      await delay(50);
+    }
+  };
+  const looking = Promise.all(services.map(look));
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    await looking;
+  };
+  return { ends, stop };
+};
+
+/** Most jobs that are on their way: a busy machine must not be left with more than it does in the time of a check. */
+const mostOpen = 8;
+
 /** Submits to one instance after the other, a little more than they can do, until told to stop. */
-const startLoad = (services: Service[], repo: string) => {
+const startLoad = (services: Service[], repo: string, ends: ReadonlyMap<string, string> | null) => {
   const stopping = new AbortController();
   const answers: Answer[] = [];
   const client = async (first: number): Promise<void> => {
     for (let at = first; !stopping.signal.aborted; at += 2) {
+      const isFull = (): boolean =>
+        ends !== null && answers.filter(({ id }) => id !== null && !ends.has(id)).length >= mostOpen;
+      await until(() => !isFull() || stopping.signal.aborted, { seconds: 240, what: "jobs to end" });
       const task = tasks[at % tasks.length] ?? "";
       const body = { task, repo_url: at % 4 === 0 ? repo : "" };
       answers.push(await submitOnce(nth(services, at).url, body));
@@ -112,28 +179,27 @@ const startLoad = (services: Service[], repo: string) => {
 };
 
 type Outage = {
-  redis: TestRedis;
+  store: Store;
   journal: string;
   tally: Tally;
   how: How;
   timed: boolean;
-  /** ms. */
-  away: number;
   /** How many submissions were refused so far. */
   refusals: () => number;
 };
 
-const outage = async ({ redis, journal, tally, how, timed, away, refusals }: Outage): Promise<void> => {
+const outage = async ({ store, journal, tally, how, timed, refusals }: Outage): Promise<void> => {
   const before = await readJournal(journal);
   const refused = refusals();
-  if (how === "kill") await redis.kill();
-  else redis.freeze();
+  const bringBack = await store.away(how);
   tally.outages += 1;
-  await delay(away);
   // On a busy machine a short outage could meet no submission, and would prove nothing.
-  await until(() => refusals() > refused, { seconds: 60, what: "a submission to be refused" });
-  if (how === "kill") await redis.restart();
-  else redis.thaw();
+  // A master that has been replaced answers again.
+  await until(() => how === "fail-over" || refusals() > refused, {
+    seconds: 60,
+    what: "a submission to be refused",
+  });
+  await bringBack();
   const back = Date.now();
   const known = before.length;
   // Work goes on when an agent is given a job again.

@@ -12,4 +12,4 @@ test("whenever the service is killed while worktrees are prepared and removed, a
   });
   expect(tally.faults).toEqual([]);
   expect(tally.kills).toBe(rounds);
-}, 120_000);
+});
