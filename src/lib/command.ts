@@ -1,8 +1,17 @@
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
 import { once } from "node:events";
+import type { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { endGroup } from "./process/group.ts";
+import { endGroup, signalGroup } from "./process/group.ts";
 import { createTailBuffer } from "./tail-buffer.ts";
+
+/** A sandbox around one short program; see `Sandbox.confine`. */
+export type Wall = {
+  /** Program and arguments that come before the command. */
+  prefix: readonly string[];
+  /** A filter of system calls, which the prefix reads as descriptor 3; null: it needs none. */
+  filter: Uint8Array | null;
+};
 
 export type Command = {
   command: string;
@@ -16,6 +25,10 @@ export type Command = {
   input?: string | Uint8Array | undefined;
   /** A descriptor that the process and its children inherit as number 3. */
   inheritFd?: number | undefined;
+  /** A file that is read as the standard input. The caller closes it. */
+  inputFd?: number | undefined;
+  /** Absent: the program starts none but known ones. Given, its group ends with it; null: there is no wall. */
+  wall?: Wall | null | undefined;
   /** Default 64 MiB. */
   maxOutputBytes?: number | undefined;
   /** Receives the standard output in pieces and without a limit. An error that it throws ends the program and is thrown. */
@@ -104,10 +117,24 @@ export const runCommand = async (command: Command): Promise<CommandResult> => {
   };
 };
 
-const start = ({ command, args, cwd, env, input, inheritFd }: Command): ChildProcess => {
-  const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "pipe", "pipe"];
-  if (inheritFd !== undefined) stdio.push(inheritFd);
-  return spawn(command, args, { cwd, env, stdio, detached: true });
+const start = ({ command, args, cwd, env, input, inputFd, inheritFd, wall }: Command): ChildProcess => {
+  const stdio: StdioOptions = [inputFd ?? (input === undefined ? "ignore" : "pipe"), "pipe", "pipe"];
+  const filter = wall?.filter ?? null;
+  if (filter !== null) stdio.push("pipe");
+  else if (inheritFd !== undefined) stdio.push(inheritFd);
+  const [file, ...rest] = [...(wall?.prefix ?? []), command, ...args];
+  const child = spawn(file ?? command, rest, { cwd, env, stdio, detached: true });
+  if (filter !== null) feed(child.stdio[3] as Writable, filter);
+  const { pid } = child;
+  // Background processes would hold its pipes open.
+  if (wall !== undefined && pid !== undefined) child.once("exit", () => signalGroup(pid, "SIGKILL"));
+  return child;
+};
+
+/** A program may end without reading it: its exit says so. */
+const feed = (to: Writable, bytes: Uint8Array): void => {
+  to.on("error", () => {});
+  to.end(bytes);
 };
 
 const end = async (child: ChildProcess, closed: Promise<unknown>): Promise<void> => {

@@ -76,9 +76,10 @@ const openAndLock = async (path: string, stop: AbortSignal): Promise<FileHandle>
   }
 };
 
-/** Polls: a waiting call of the native module would block one of Node's few file-system threads. */
+/** Polls: a waiting call of the native module would block one of Node's few file-system threads. A free lock is never late. */
 const acquire = async (fd: number, signal: AbortSignal): Promise<void> => {
-  await poll(() => binding().tryLock(fd) || null, { first: 1, longest: 50, signal });
+  if (!binding().tryLock(fd))
+    await poll(() => binding().tryLock(fd) || null, { first: 1, longest: 50, signal });
 };
 
 const waiting = createKeyedMutex();

@@ -1,6 +1,9 @@
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { execFile } from "node:child_process";
+import { chmod, mkdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { git as plainGit, makeRemote } from "../../test/remote.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { git, GitError } from "./git.ts";
@@ -32,6 +35,27 @@ test("git sees the listed variables only, and no configuration of user or machin
   expect(stdout).toMatch(/^HOME=\/nonexistent$/m);
   expect(stdout).toMatch(/^GIT_CONFIG_GLOBAL=\/dev\/null$/m);
   expect(stdout).toMatch(/^SERVICE_JOB_ID=job-1$/m);
+});
+
+test("a repository at the root of the file system, where an agent of root can leave one, is not obeyed", async () => {
+  const [root, remote, thief] = [
+    await temporaryDirectory(),
+    await makeRemote(),
+    await makeRemote({ "thief.txt": "" }),
+  ];
+  await plainGit(root, "init", "--quiet");
+  await plainGit(root, "config", `url.${thief.path}.insteadOf`, remote.path);
+  const program = `
+    import { git } from ${JSON.stringify(join(import.meta.dirname, "git.ts"))};
+    const call = { env: process.env, signal: new AbortController().signal, timeoutSeconds: 20 };
+    console.log((await git(["ls-remote", ${JSON.stringify(remote.path)}, "refs/heads/main"], call)).stdout);`;
+  const seen = ["/usr", "/etc", "/bin", "/lib", "/lib64", join(import.meta.dirname, "../..")];
+  const paths = [...seen, await realpath(process.execPath), dirname(remote.path), dirname(thief.path)];
+  const view = ["--bind", root, "/", "--proc", "/proc", "--dev", "/dev"];
+  const shown = paths.flatMap((path) => ["--ro-bind-try", path, path]);
+  const command = [process.execPath, "--input-type=module", "-e", program];
+  const { stdout } = await promisify(execFile)("bwrap", [...view, ...shown, ...command]);
+  expect(stdout).toContain(await plainGit(remote.path, "rev-parse", "main"));
 });
 
 test("an abort ends git and everything that it started", async () => {

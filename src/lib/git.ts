@@ -2,13 +2,10 @@ import { CommandMissingError, runCommand, type Command, type CommandResult } fro
 import { instanceVariable, jobVariable } from "./process/marker.ts";
 import { createRedactor } from "./redact.ts";
 
-export type GitOptions = Pick<
-  Command,
-  "signal" | "timeoutSeconds" | "input" | "inheritFd" | "maxOutputBytes" | "encoding" | "onOutput"
-> & {
-  /** The service's environment; git sees only the variables in `passedOn`. */
+export type GitOptions = Omit<Command, "command" | "args" | "cwd" | "env"> & {
+  /** The service's environment; git sees only the variables in `passedOn`, with a `wall` only those in `passedThrough`. */
   env: NodeJS.ProcessEnv;
-  /** Default `/`, which cannot be missing. */
+  /** Default `/proc`, which cannot be missing, and where nobody can leave a repository; in `/` an agent of root could. */
   cwd?: string | undefined;
   /** Further variables, GIT_DIR and the like. */
   variables?: Record<string, string> | undefined;
@@ -59,12 +56,11 @@ export class GitError extends Error {
  * @throws GitError, or the signal's reason
  */
 export const git = async (args: readonly string[], options: GitOptions): Promise<GitOutput> => {
-  const { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, onOutput, cwd = "/" } = options;
-  const process = { signal, timeoutSeconds, input, inheritFd, maxOutputBytes, encoding, onOutput, cwd };
   const result = await runCommand({
-    ...process,
+    ...options,
     command: "git",
     args,
+    cwd: options.cwd ?? "/proc",
     env: gitEnvironment(options),
   }).catch((error: unknown) => {
     if (!(error instanceof CommandMissingError)) throw error;
@@ -87,6 +83,11 @@ const failure = (
   const said = withoutCredentials(hide(`${stderr}${stdout.slice(-2000)}`))
     .trim()
     .slice(-4000);
+  // The exit code is then not git's: no caller may take it for an answer.
+  if (options.wall && /^(bwrap|landlock): /.test(stderr)) {
+    const message = `git could not be started behind its wall: ${said}`;
+    return new GitError(message, { exitCode: null, ended: "missing", said });
+  }
   const sentence: Record<CommandResult["ended"], string> = {
     exited: `${what} ended with exit code ${exitCode}: ${said}`,
     signalled: `${what} was ended by a signal: ${said}`,
@@ -115,9 +116,15 @@ const passedOn = [
   instanceVariable,
 ] as const;
 
-export const pickEnvironment = (env: NodeJS.ProcessEnv): Record<string, string> =>
+/** The same behind a wall: a proxy's address may have a password in it, and an agent of ssh has keys. */
+const passedThrough = ["PATH", "TZ", instanceVariable] as const;
+
+export const pickEnvironment = (
+  env: NodeJS.ProcessEnv,
+  names: readonly string[] = passedOn,
+): Record<string, string> =>
   Object.fromEntries(
-    passedOn.flatMap((name) => {
+    names.flatMap((name) => {
       const value = env[name];
       return value === undefined || value === "" ? [] : [[name, value]];
     }),
@@ -155,8 +162,9 @@ const safeConfig: readonly (readonly [string, string])[] = [
   ["advice.detachedHead", "false"],
 ];
 
-const gitEnvironment = ({ env, variables, config = [], jobId }: GitOptions): Record<string, string> => {
-  const passed = pickEnvironment(env);
+const gitEnvironment = (options: GitOptions): Record<string, string> => {
+  const { env, variables, config = [], jobId, wall } = options;
+  const passed = pickEnvironment(env, wall === undefined ? passedOn : passedThrough);
   return {
     // git's own variable: its TLS library may not know the common one.
     ...(passed["SSL_CERT_FILE"] === undefined ? {} : { GIT_SSL_CAINFO: passed["SSL_CERT_FILE"] }),
@@ -164,6 +172,7 @@ const gitEnvironment = ({ env, variables, config = [], jobId }: GitOptions): Rec
     // Without a home, git finds no .netrc, no .gitconfig and no directory under XDG_CONFIG_HOME.
     HOME: "/nonexistent",
     LC_ALL: "C",
+    GIT_CEILING_DIRECTORIES: "/",
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_CONFIG_GLOBAL: "/dev/null",
     GIT_ATTR_NOSYSTEM: "1",

@@ -29,7 +29,7 @@ export const familyOfGroup = async (group: number): Promise<ProcessRow[]> => {
 };
 
 /** Signals every member. False: there is none. */
-const signalGroup = (group: number, name: NodeJS.Signals | 0): boolean => {
+export const signalGroup = (group: number, name: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(-group, name);
   } catch {

@@ -30,6 +30,8 @@ export type Fence = {
   writable: readonly string[];
   /** TCP ports to which it may connect, on any host; null: the whole network. */
   ports: readonly number[] | null;
+  /** It makes no socket and stays in its process group. */
+  alone?: boolean;
 };
 
 /**
@@ -70,11 +72,11 @@ exec { $ARGV[0] } @ARGV or refuse($ARGV[0]);
 `;
 
 /** Command and arguments before the program. */
-export const landlockPrefix = ({ readable, writable, ports }: Fence): string[] => [
+export const landlockPrefix = ({ readable, writable, ports, alone = false }: Fence): string[] => [
   perl,
   "-e",
   script.replaceAll("PRCTL", String(prctlCall)),
-  systemCallFilter({ sockets: ports === null ? "internet" : "tcp" }).toString("hex"),
+  systemCallFilter({ sockets: alone ? "none" : ports === null ? "internet" : "tcp" }).toString("hex"),
   ...readable.map((path) => `r ${path}`),
   ...writable.map((path) => `w ${path}`),
   ...(ports?.map((port) => `p ${port}`) ?? ["n"]),

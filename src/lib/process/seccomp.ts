@@ -4,6 +4,8 @@ type Architecture = {
   /** Numbers of add_key, request_key and keyctl. */
   keys: readonly number[];
   socket: number;
+  /** Numbers of setsid and setpgid. */
+  group: readonly number[];
   /** Of socketpair. */
   pair: number;
   /** Of calls that make sockets in other ways: io_uring_setup, socketcall. */
@@ -12,10 +14,10 @@ type Architecture = {
 
 /** x86-64; i386, which a 64-bit program can call as well; arm64; arm. */
 const architectures: readonly Architecture[] = [
-  { id: 0xc000003e, keys: [248, 249, 250], socket: 41, pair: 53, more: [425] },
-  { id: 0x40000003, keys: [286, 287, 288], socket: 359, pair: 360, more: [425, 102] },
-  { id: 0xc00000b7, keys: [217, 218, 219], socket: 198, pair: 199, more: [425] },
-  { id: 0x40000028, keys: [309, 310, 311], socket: 281, pair: 288, more: [425] },
+  { id: 0xc000003e, keys: [248, 249, 250], socket: 41, group: [112, 109], pair: 53, more: [425] },
+  { id: 0x40000003, keys: [286, 287, 288], socket: 359, group: [66, 57], pair: 360, more: [425, 102] },
+  { id: 0xc00000b7, keys: [217, 218, 219], socket: 198, group: [157, 154], pair: 199, more: [425] },
+  { id: 0x40000028, keys: [309, 310, 311], socket: 281, group: [66, 57], pair: 288, more: [425] },
 ];
 
 /** Calls of x32 have this bit. They are refused: nobody needs them, and each has a second number. */
@@ -46,6 +48,8 @@ const judges = {
   usual: only(unix, ipv4, ipv6, netlink),
   /** Not Unix: Landlock does not hold them. */
   internet: only(ipv4, ipv6, netlink),
+  /** For what needs no network: it also stays in its process group, which can be ended as a whole. */
+  none: [refused],
   tcp: [
     [load, 0, 0, 16],
     // Netlink: allowed. IPv4, IPv6: streams only, and not of MPTCP or SCTP, which Landlock does not see.
@@ -70,7 +74,7 @@ const judges = {
  */
 export const systemCallFilter = ({ sockets }: { sockets: keyof typeof judges }): Buffer => {
   const program: Instruction[] = [];
-  for (const { id, keys, socket, pair, more } of architectures) {
+  for (const { id, keys, socket, group, pair, more } of architectures) {
     const judge: readonly Instruction[] = judges[sockets];
     const judgePair: Instruction[] = [
       [ifEqual, 0, 3, pair],
@@ -80,10 +84,10 @@ export const systemCallFilter = ({ sockets }: { sockets: keyof typeof judges }):
     ];
     const others = [...(sockets === "usual" ? [] : judgePair), allowed];
     const rest: Instruction[] = [[ifEqual, others.length, 0, socket], ...others, ...judge];
-    const tests = [[ifAtLeast, x32], ...[...keys, ...more].map((call) => [ifEqual, call])] as [
-      number,
-      number,
-    ][];
+    const tests = [
+      [ifAtLeast, x32],
+      ...[...keys, ...more, ...(sockets === "none" ? group : [])].map((call) => [ifEqual, call]),
+    ] as [number, number][];
     // The refusal is the last of the block.
     const jumps = tests.map(([code, value], at): Instruction => [
       code,

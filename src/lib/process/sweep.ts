@@ -43,7 +43,7 @@ export const sweep = async (marker: Marker, known: readonly ProcessRow[] = []): 
   for (let quiet = 0; quiet < 2;) {
     alive = [];
     const unseen = await visitMarked(marker, end);
-    known.filter(isAlive).forEach(end);
+    for (const row of known) if (readRow(row.pid)?.startTime === row.startTime) end(row);
     quiet = alive.length + unseen.length === 0 ? quiet + 1 : 0;
     if (quiet === 0 && performance.now() - startedAt > milliseconds.limit) {
       hidden = unseen.map(named);
@@ -74,5 +74,3 @@ const list = (processes: Named[]): string =>
     .slice(0, 20)
     .map(({ pid, name }) => `${pid} (${name})`)
     .join(", ");
-
-const isAlive = ({ pid, startTime }: ProcessRow): boolean => readRow(pid)?.startTime === startTime;

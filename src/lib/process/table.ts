@@ -50,11 +50,10 @@ export const visitMarked = async (marker: Marker, visit: (row: ProcessRow) => vo
 };
 
 /** The members of the group and all their descendants, whatever their group or session is now. */
-export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] =>
-  withDescendants(
-    rows,
-    rows.filter((row) => row.group === group || row.pid === group),
-  );
+export const familyOf = (rows: readonly ProcessRow[], group: number): ProcessRow[] => {
+  const members = rows.filter((row) => row.group === group || row.pid === group);
+  return withDescendants(rows, members);
+};
 
 /** These processes and those of the rows that descend from them; never this process. */
 export const withDescendants = (rows: readonly ProcessRow[], roots: readonly ProcessRow[]): ProcessRow[] => {
@@ -79,6 +78,8 @@ const isOver = ({ state, threads }: ProcessRow): boolean => state === "X" || (st
 
 type Stat = {
   row: ProcessRow;
+  isKernelThread: boolean;
+  isExiting: boolean;
   /** Whether the environment is complete: a process that is changing its program, or exiting, shows none or a part. */
   isWhole: (environment: Buffer) => boolean;
 };
@@ -90,8 +91,7 @@ const readStat = (pid: number): Stat | null => {
   const end = stat.lastIndexOf(")");
   const fields = stat.slice(end + 2).split(" ");
   const [state = "", parent, group, , , , flags] = fields;
-  const [from, to] = [Number(fields[47]), Number(fields[48])];
-  const isKernelThread = (Number(flags) & 0x200000) !== 0;
+  const [memorySize, from, to] = [Number(fields[20]), Number(fields[47]), Number(fields[48])];
   return {
     row: {
       pid,
@@ -102,7 +102,9 @@ const readStat = (pid: number): Stat | null => {
       startTime: fields[19] ?? "",
       name: stat.slice(stat.indexOf("(") + 1, end),
     },
-    isWhole: ({ length }) => isKernelThread || (to === 0 ? length > 0 : length === to - from),
+    isKernelThread: (Number(flags) & 0x200000) !== 0,
+    isExiting: memorySize === 0,
+    isWhole: ({ length }) => (to === 0 ? length > 0 : length === to - from),
   };
 };
 
@@ -161,19 +163,18 @@ const scan = async (visitors: readonly Visitor[]): Promise<number[]> => {
   const visitProcess = (pid: number): boolean | null => {
     const stat = readStat(pid);
     if (stat === null || isOver(stat.row)) return null;
-    const environment = reads ? readProc(`/proc/${pid}/environ`) : null;
-    if (reads && environment === null && readRow(pid) === null) return null;
-    for (const { visit } of visitors) visit(stat.row, environment);
-    const isEnding = stat.row.state === "Z";
-    return !reads || (!isEnding && (environment === null || stat.isWhole(environment)));
+    const environment = reads && !stat.isKernelThread ? readEnvironment(pid) : null;
+    if (environment === undefined && readRow(pid) === null) return null;
+    for (const { visit } of visitors) visit(stat.row, environment ?? null);
+    if (environment === null) return !reads || stat.row.state !== "Z";
+    return environment !== undefined && stat.row.state !== "Z" && stat.isWhole(environment);
   };
   const visited = new Set([1, process.pid]);
   const startedAt = performance.now();
   for (let listings = 1; ; listings += 1) {
     const missed: number[] = [];
-    for (const [index, pid] of listProcesses()
-      .filter((listed) => !visited.has(listed))
-      .entries()) {
+    const fresh = listProcesses().filter((listed) => !visited.has(listed));
+    for (const [index, pid] of fresh.entries()) {
       const seen = visitProcess(pid);
       if (seen !== false) visited.add(pid);
       if (seen !== true) missed.push(pid);
@@ -211,11 +212,12 @@ const readShort = (path: string): string | null => {
   }
 };
 
-/** Null for a process that has ended or belongs to another user. */
-const readProc = (path: string): Buffer | null => {
+/** Null for a process of another user; undefined for one that has ended or is exiting, whose child may not be listed yet. */
+const readEnvironment = (pid: number): Buffer | null | undefined => {
   try {
-    return readFileSync(path);
+    return readFileSync(`/proc/${pid}/environ`);
   } catch {
-    return null;
+    // For an exiting process the kernel answers ESRCH to root, and EACCES to the user who owns it.
+    return (readStat(pid)?.isExiting ?? true) ? undefined : null;
   }
 };
