@@ -1,8 +1,6 @@
 import type { Job } from "../contract/job.ts";
 import type { Client } from "./client.ts";
 
-type TaskInput = Parameters<Client["run_task"]>[0];
-
 /**
  * Input that submits the job's task once more, from the start. Without its files, which the service does not give back,
  * and without the name of its branch if the job has made that.
@@ -15,7 +13,7 @@ export const retryInput = async (client: Client, job: Job) => {
     allow_hosts: job.allow_hosts,
     ...(await placeOf(client, job)),
     options: { ...options, branch: job.branch === null ? branch : null },
-  } satisfies TaskInput;
+  } satisfies Parameters<Client["run_task"]>[0];
 };
 
 /** Where the job ran: its repository, or the worktree or session that was there before it. */

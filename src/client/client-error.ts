@@ -49,7 +49,6 @@ export const notTheService = ({ status, headers }: Response, baseUrl: string): C
   );
 };
 
-/** The error for a rejection of `fetch`. */
 export const errorOfFetch = (cause: unknown, baseUrl: string): ClientError => {
   if (isTimeout(cause)) return timedOut(cause, baseUrl);
   const codes = [cause, cause instanceof Error ? cause.cause : undefined].map(codeOf);
@@ -70,7 +69,7 @@ export const brokenOff = (cause: unknown, baseUrl: string): ClientError =>
     ? timedOut(cause, baseUrl)
     : noAnswer(`${baseUrl} broke off the connection; look into the service's log`, cause);
 
-/** Of `AbortSignal.timeout`. */
+/** The reason of `AbortSignal.timeout`. */
 const isTimeout = (cause: unknown): boolean => cause instanceof Error && cause.name === "TimeoutError";
 
 const timedOut = (cause: unknown, baseUrl: string): ClientError =>

@@ -51,7 +51,7 @@ export type Client = Methods &
     changes: (options?: Pick<Follow, "signal"> & { onOpen?: () => void }) => AsyncIterable<JobChange>;
     /** The bytes of one of the job's `files`. */
     file: (jobId: string, path: string, options?: Pick<CallOptions, "signal">) => Promise<Response>;
-    /** Those so far, also of a job that still runs. */
+    /** The events so far, also of a job that still runs. */
     eventsSoFar: (jobId: string, options?: Pick<CallOptions, "signal">) => AsyncIterable<JobEvent>;
   };
 

@@ -19,7 +19,7 @@ export const Check = z
     status: z.enum(["passed", "failed", "failed_before", "timed_out", "skipped"]).meta({
       example: "passed",
       description:
-        "failed_before: it is red, and was so before the change; skipped: nothing that it is for has changed",
+        "failed_before: it is red, and was so before the change, which does not fail the job; skipped: nothing that it is for has changed",
     }),
     ...facts,
     before: CheckRun.nullable().meta({
@@ -29,9 +29,20 @@ export const Check = z
   .meta({ id: "JobCheck" });
 export type Check = z.infer<typeof Check>;
 
-/** Whether it says that the change is at fault. */
-export const isRed = ({ status }: Pick<Check, "status">): boolean =>
+/** Whether it is not green: its agent is told, as long as there are rounds. */
+export const isRed = (check: Pick<Check, "status">): boolean =>
+  failsJob(check) || check.status === "failed_before";
+
+/** Whether a job fails of which it stays red: not when it was red before, unless it must pass. */
+export const failsJob = ({ status }: Pick<Check, "status">): boolean =>
   status === "failed" || status === "timed_out";
+
+/** `tests was red before and still is`; null: nothing is. */
+export const stillRed = (checks: readonly Pick<Check, "name" | "status">[]): string | null => {
+  const names = checks.filter(({ status }) => status === "failed_before").map(({ name }) => name);
+  if (names.length < 2) return names.length === 0 ? null : `${names[0]} was red before and still is`;
+  return `${names.join(", ")} were red before and still are`;
+};
 
 /** What a check says while it runs; `before`: on the commit that the work began with. */
 const who = { name: z.string(), before: z.boolean() };

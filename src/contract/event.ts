@@ -38,7 +38,7 @@ export const AgentEvent = z.discriminatedUnion("type", [
     is_error: z.boolean(),
     parent: z.string().nullable(),
   }),
-  /** The agent waits before it calls the model again. */
+  /** The agent waits before it calls the model again; `by` the service: its next process does. */
   z.object({
     type: z.literal("retry"),
     /** Counts from 1 to `max_retries`. */
@@ -47,6 +47,7 @@ export const AgentEvent = z.discriminatedUnion("type", [
     delay_ms: z.number(),
     status: z.int().nullable(),
     error: z.string(),
+    by: z.literal("service").optional(),
   }),
   z.object({
     type: z.literal("rate_limit"),

@@ -141,17 +141,18 @@ export type Question = z.infer<typeof Question>;
 /** What a running job waits for. */
 export const Waiting = z
   .object({
-    kind: z
-      .enum(["question", "plan", "limit"])
-      .meta({ description: "limit: a usage limit of the model is reached; nobody is asked" }),
+    kind: z.enum(["question", "plan", "limit", "model"]).meta({
+      description:
+        "limit: a usage limit of the model is reached; model: the model did not answer; nobody is asked then",
+    }),
     id: z
       .string()
       .meta({ description: "Of this question or plan", example: "toolu_01A09q90qw90lq917835lq9" }),
-    questions: z.array(Question).meta({ description: "Empty for a plan and a limit" }),
+    questions: z.array(Question).meta({ description: "Only of a question" }),
     plan: z.string().nullable().meta({ description: "The plan to be approved, at most 51,200 bytes" }),
     asked_at: Instant,
     until: Instant.meta({
-      description: "When the job fails if nobody has answered; of a limit: when it goes on by itself",
+      description: "When the job fails if nobody has answered; of limit and model: when it goes on by itself",
     }),
   })
   .meta({ id: "Waiting" });
@@ -177,7 +178,7 @@ export type Message = z.infer<typeof Message>;
 
 /** Whether it waits for a person. */
 export const asksPerson = (waiting: Waiting | null | undefined): waiting is Waiting =>
-  !!waiting && waiting.kind !== "limit";
+  waiting?.kind === "question" || waiting?.kind === "plan";
 
 /** A file that the agent left for people. */
 export const JobFile = z
@@ -244,7 +245,7 @@ export const Job = z
     }),
     waiting: Waiting.nullable().meta({
       description:
-        "What the running job waits for, until POST /jobs/{id}/answer or the reset of a usage limit; null: for nothing",
+        "What the running job waits for, until POST /jobs/{id}/answer, the reset of a usage limit, or the model is asked again; null: for nothing",
     }),
     held: Held.nullable().meta({
       description:

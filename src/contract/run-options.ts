@@ -84,6 +84,11 @@ const values = {
   ),
   lfs: optional(z.boolean(), "Whether files in Git LFS are downloaded", true),
   plan: optional(z.boolean(), "Whether a person approves the agent's plan before it works", true),
+  must_pass: optional(
+    z.boolean(),
+    "Whether the job also fails when a check stays red that was red before the work",
+    true,
+  ),
   setup_only: optional(z.boolean(), "Whether the job ends after its setup: no agent is started", true),
 };
 

@@ -11,6 +11,8 @@ export type CheckDefinition = {
   timeout: number;
   /** Patterns of changed paths for which it is run; null: always. */
   when: string[] | null;
+  /** Whether it fails the job, too, when it was red before. */
+  mustPass: boolean;
 };
 
 const seconds = z
@@ -33,6 +35,7 @@ export const Checks = z
         .max(10_000, "must have at most 10000 characters"),
       timeout: seconds.nullish(),
       when: z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish(),
+      must: z.literal("pass", "must be pass").nullish(),
     }),
     "must be a list",
   )
@@ -47,11 +50,12 @@ export const Checks = z
 const usualTimeout = 600;
 
 export const definedChecks = (checks: z.infer<typeof Checks> | null | undefined): CheckDefinition[] =>
-  (checks ?? []).map(({ name, run, timeout, when }) => ({
+  (checks ?? []).map(({ name, run, timeout, when, must }) => ({
     name,
     run,
     timeout: timeout ?? usualTimeout,
     when: when ?? null,
+    mustPass: must === "pass",
   }));
 
 /** Where a repository says its checks. */

@@ -31,7 +31,7 @@ describe("a process of an agent", () => {
       model: "opus",
       settingsFile: join(configDir, "service-settings.json"),
       mcpConfigFile: join(configDir, "service-mcp.json"),
-      worktreeName: null,
+      worktree: null,
       bypassPermissions: true,
       profile: "writer",
       repoKey: null,
@@ -46,7 +46,10 @@ describe("a process of an agent", () => {
       "CLAUDE.md agents agents/helper.md commands commands/greet.md hooks hooks/note.sh projects service-mcp.json service-settings.json settings.json skills skills/deploy skills/deploy/SKILL.md skills/deploy/run.sh",
     );
     expect(await readFile(join(configDir, "CLAUDE.md"), "utf8")).toBe("be kind");
-    expect(await json(join(configDir, "settings.json"))).toEqual({ env: { A: "1" } });
+    expect(await json(join(configDir, "settings.json"))).toEqual({
+      attribution: { commit: "", pr: "" },
+      env: { A: "1" },
+    });
     expect(await json(launch.mcpConfigFile)).toEqual({
       mcpServers: { one: { command: "x", env: { T: "${TOKEN}" } }, two: { command: "y" } },
     });
@@ -125,7 +128,7 @@ describe("what wins over what", () => {
     expect(read).toMatchObject({ systemPrompt: null, timeoutSeconds: 3600 });
     expect(read.models.join(" ")).toBe("default default:haiku default:sonnet default:opus haiku sonnet opus");
     const launch = await agent.materialise(process);
-    expect(launch).toMatchObject({ model: "opus", worktreeName: null, profile: "default" });
+    expect(launch).toMatchObject({ model: "opus", worktree: null, profile: "default" });
     expect(launch.args).toEqual(
       expect.arrayContaining(["--effort=low", "--max-turns=9", "--permission-mode=bypassPermissions"]),
     );

@@ -1,6 +1,7 @@
 import { chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { bothClis } from "../../test/agent-clis.ts";
 import { startFakeModel } from "../../test/fake-model/fake-model.ts";
 import { runClaude } from "../../test/fake-model/run-claude.ts";
 import { afterFile } from "../../test/cleanup.ts";
@@ -8,7 +9,7 @@ import { setupHub, process, writer } from "./profiles.fixture.ts";
 
 const noteHook = { hooks: [{ type: "command", command: '"$CLAUDE_CONFIG_DIR"/hooks/note.sh' }] };
 
-it("the real CLI takes an agent's package as it is meant", async () => {
+it.each(bothClis)("$which CLI takes an agent's package as it is meant", async ({ cli }) => {
   const model = await startFakeModel();
   afterFile(model.close);
   const { agent, directory } = await setupHub({
@@ -27,6 +28,7 @@ it("the real CLI takes an agent's package as it is meant", async () => {
   await chmod(join(directory, writer("package/.claude/hooks/note.sh")), 0o755);
   const launch = await agent.materialise({ ...process, maxTurns: 5, disabledMcpServers: ["dropped"] });
   const { code, events, result } = await runClaude('scenario: text {"text": "Hello."}', {
+    cli,
     url: model.url,
     home: launch.configDir,
     cwd: directory,

@@ -47,10 +47,14 @@ describe("the job's config directory", () => {
     const launch = await launchOf(state.profiles, request("full"));
     const at = (path: string) => join(launch.configDir, path);
     expect((await readdir(launch.configDir, { recursive: true })).toSorted().join(" ")).toBe(
-      "CLAUDE.md agents agents/helper.md projects service-mcp.json service-settings.json settings.json skills skills/deploy skills/deploy/SKILL.md skills/deploy/run.sh",
+      "CLAUDE.md agents agents/helper.md projects service-mcp.json service-settings.json service-worktree-settings.json settings.json skills skills/deploy skills/deploy/SKILL.md skills/deploy/run.sh",
     );
     expect(await readFile(at("CLAUDE.md"), "utf8")).toBe("be kind");
-    expect(await json(at("settings.json"))).toEqual({ env: { A: "1" }, cleanupPeriodDays: 1 });
+    expect(await json(at("settings.json"))).toEqual({
+      attribution: { commit: "", pr: "" },
+      env: { A: "1" },
+      cleanupPeriodDays: 1,
+    });
     expect(await json(launch.mcpConfigFile)).toEqual({
       mcpServers: { one: { command: "x", env: { T: "${TOKEN}" } } },
     });
@@ -84,6 +88,18 @@ describe("the job's config directory", () => {
       mcpServers: { one: { command: "x" }, two: { command: "base" } },
     });
   });
+
+  it.each(['{"includeCoAuthoredBy": true}', '{"attribution": {"commit": "By a machine"}}'])(
+    "names the agent in commits where the profile's settings are %s, and nowhere else",
+    async (settings) => {
+      const { profiles } = await setup({
+        [custom("named/profile.yml")]: "extends: code",
+        [custom("named/.claude/settings.json")]: settings,
+      });
+      const named = await launchOf(profiles, request("named"));
+      expect(await json(join(named.configDir, "settings.json"))).toEqual(JSON.parse(settings));
+    },
+  );
 
   it("is made from nothing for a second attempt, and the transcripts stay", async () => {
     const state = await setup(full);
@@ -152,7 +168,7 @@ describe("the launch", () => {
       args: expect.arrayContaining(["--model=sonnet", "--max-turns=80", "--dangerously-skip-permissions"]),
       model: "sonnet",
       mcpConfigFile: null,
-      worktreeName: jobId,
+      worktree: { name: jobId },
       bypassPermissions: true,
       profile: "code",
       repoKey: "0123456789ab",
@@ -169,11 +185,12 @@ describe("the launch", () => {
     });
   });
 
-  it("has the hook that answers with the worktree's path, whatever characters the path has", async () => {
+  it("has, for a CLI that takes the flag, a hook that answers with the worktree's path, whatever characters it has", async () => {
     const { profiles } = await setup();
     const worktreePath = '/some trees/it\'s $(touch made) `id` "q" \\n %s';
-    const { settingsFile } = await launchOf(profiles, { ...request("code"), worktreePath });
-    const settings = (await json(settingsFile)) as {
+    const { settingsFile, worktree } = await launchOf(profiles, { ...request("code"), worktreePath });
+    expect(await json(settingsFile)).toEqual({ cleanupPeriodDays: 36_500 });
+    const settings = (await json(worktree?.settingsFile ?? "")) as {
       cleanupPeriodDays: number;
       hooks: { WorktreeCreate: { hooks: { command: string }[] }[] };
     };
@@ -187,8 +204,8 @@ describe("the launch", () => {
 
   it("has neither worktree name nor hook for a profile without worktree", async () => {
     const { profiles } = await setup({ [custom("bare.yml")]: "claude: {worktree: false}" });
-    const { worktreeName, settingsFile } = await launchOf(profiles, request("bare"));
-    expect(worktreeName).toBeNull();
+    const { worktree, settingsFile } = await launchOf(profiles, request("bare"));
+    expect(worktree).toBeNull();
     expect(await json(settingsFile)).toEqual({ cleanupPeriodDays: 36_500 });
   });
 });

@@ -60,7 +60,8 @@ export const materialise = async (
   const settingsFile = join(configDir, "service-settings.json");
   const { mcpServers } = plan;
   const mcpConfigFile = Object.keys(mcpServers).length === 0 ? null : join(configDir, "service-mcp.json");
-  const ownSettings = serviceSettings(worktree?.path ?? null);
+  const worktreeSettingsFile = join(configDir, "service-worktree-settings.json");
+  const worktreeSettings = worktree && answerWorktree(worktree.path);
 
   await discardConfigDirectory(directories, id);
   await mkdir(directories.projects, { recursive: true, mode: 0o700 });
@@ -70,8 +71,9 @@ export const materialise = async (
   const queue = files.values();
   await allOf([
     ...Array.from({ length: maxWrites }, () => writeCopies(queue, configDir)),
-    writeJson(join(configDir, "settings.json"), plan.settings),
-    writeJson(settingsFile, ownSettings),
+    writeJson(join(configDir, "settings.json"), { ...unattributed(plan.settings), ...plan.settings }),
+    writeJson(settingsFile, serviceSettings),
+    ...(worktreeSettings === null ? [] : [writeJson(worktreeSettingsFile, worktreeSettings)]),
     ...(mcpConfigFile === null ? [] : [writeJson(mcpConfigFile, { mcpServers })]),
   ]);
   return {
@@ -82,7 +84,7 @@ export const materialise = async (
     maxBudgetUsd: plan.block.max_budget_usd ?? null,
     settingsFile,
     mcpConfigFile,
-    worktreeName: worktree?.id ?? null,
+    worktree: worktree && { name: worktree.id, settingsFile: worktreeSettingsFile },
     bypassPermissions: ["bypassPermissions", "dangerously-skip-permissions"].includes(
       plan.block.permission_mode,
     ),
@@ -136,12 +138,18 @@ const writeJson = (path: string, value: JsonObject): Promise<void> =>
 /** Days. The CLI would delete transcripts after 30; a job's record and session may live longer. */
 const transcriptDays = 36_500;
 
+/** The CLI would have commits and pull requests name it, unless the profile says what it wants. */
+const unattributed = (settings: JsonObject): JsonObject =>
+  "includeCoAuthoredBy" in settings ? {} : { attribution: { commit: "", pr: "" } };
+
+/** Settings passed by `--settings`, which win over the profile's own: transcripts stay. */
+const serviceSettings: JsonObject = { cleanupPeriodDays: transcriptDays };
+
 /**
- * Settings passed by `--settings`, which win over the profile's own: transcripts stay, and with `worktree` a hook
- * answers the CLI's request for a worktree with the job's. Otherwise the CLI would make a second one inside the first.
+ * The same with a hook that answers the CLI's request for a worktree with the job's. Otherwise the CLI would make a
+ * second one inside the first.
  */
-const serviceSettings = (worktreePath: string | null): JsonObject => {
-  if (worktreePath === null) return { cleanupPeriodDays: transcriptDays };
+const answerWorktree = (worktreePath: string): JsonObject => {
   // The CLI reads the path as one line.
   if (/[\0\r\n]/.test(worktreePath)) {
     const path = JSON.stringify(worktreePath);
@@ -149,7 +157,7 @@ const serviceSettings = (worktreePath: string | null): JsonObject => {
   }
   const command = `printf '%s\\n' '${worktreePath.replaceAll("'", `'\\''`)}'`;
   return {
-    cleanupPeriodDays: transcriptDays,
+    ...serviceSettings,
     disableAllHooks: false,
     hooks: { WorktreeCreate: [{ hooks: [{ type: "command", command }] }] },
   };

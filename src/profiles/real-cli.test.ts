@@ -4,16 +4,17 @@ import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { text as readAll } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { message, text, toolUse } from "../../test/fake-model/answer.ts";
+import { bothClis } from "../../test/agent-clis.ts";
 import { startFakeModel } from "../../test/fake-model/fake-model.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { AgentLaunch } from "../agents/agent.ts";
+import { askVersion, capabilitiesOf } from "../agents/claude/version.ts";
 import { giveFiles } from "../store/kept-files.ts";
 import { custom, jobId, launchOf, request, setup } from "./profiles.fixture.ts";
 
-const cli = join(import.meta.dirname, "../../node_modules/.bin/claude");
 const git = promisify(execFile);
 
 /** A model that asks for these tools at once, then is done. */
@@ -39,15 +40,18 @@ const startRepository = async () => {
   return { main, worktree };
 };
 
-const run = async (launch: AgentLaunch, cwd: string, modelUrl: string) => {
-  const { configDir, args, settingsFile, worktreeName } = launch;
+const runWith = (cli: string) => async (launch: AgentLaunch, cwd: string, modelUrl: string) => {
+  const { version } = await askVersion(cli, {});
+  const { configDir, args, settingsFile } = launch;
+  const worktree = capabilitiesOf(version).worktreeFlag ? launch.worktree : null;
   const child = spawn(
     cli,
     [
       "-p",
       ...args,
-      ...(settingsFile === null ? [] : ["--settings", settingsFile]),
-      ...(worktreeName === null ? [] : ["--worktree", worktreeName]),
+      ...(worktree === null
+        ? ["--settings", settingsFile ?? ""]
+        : ["--settings", worktree.settingsFile, "--worktree", worktree.name]),
       "--add-dir",
       cwd,
       ..."--output-format stream-json --verbose --setting-sources user --strict-mcp-config".split(" "),
@@ -83,59 +87,64 @@ const run = async (launch: AgentLaunch, cwd: string, modelUrl: string) => {
   return events.find(({ subtype }) => subtype === "init");
 };
 
-it("the real CLI takes a materialised profile as it is meant", async () => {
-  const model = await startModel(["Bash", { command: "echo made > made.txt", description: "make" }]);
-  const { main, worktree } = await startRepository();
-  const { profiles, shared } = await setup({
-    [custom("full/profile.yml")]:
-      "extends: code\nclaude: {model: opus, append_system_prompt: '--help be-brief', disallowed_tools: [WebFetch, 'Task']}",
-    // Without the service's own settings on top this would switch the worktree hook off.
-    [custom("full/.claude/settings.json")]: '{"disableAllHooks": true}',
-    [custom("full/.claude/CLAUDE.md")]: "always-be-kind",
-    [custom("full/.claude/agents/helper.md")]: "---\nname: helper\ndescription: helps\n---\nHelp.",
-    [custom("full/.claude/skills/deploy/SKILL.md")]: "---\nname: deploy\ndescription: deploys\n---\nDeploy.",
+describe.each(bothClis)("$which CLI", ({ cli }) => {
+  const run = runWith(cli);
+
+  it("takes a materialised profile as it is meant", async () => {
+    const model = await startModel(["Bash", { command: "echo made > made.txt", description: "make" }]);
+    const { main, worktree } = await startRepository();
+    const { profiles, shared } = await setup({
+      [custom("full/profile.yml")]:
+        "extends: code\nclaude: {model: opus, append_system_prompt: '--help be-brief', disallowed_tools: [WebFetch, 'Task']}",
+      // Without the service's own settings on top this would switch the worktree hook off.
+      [custom("full/.claude/settings.json")]: '{"disableAllHooks": true}',
+      [custom("full/.claude/CLAUDE.md")]: "always-be-kind",
+      [custom("full/.claude/agents/helper.md")]: "---\nname: helper\ndescription: helps\n---\nHelp.",
+      [custom("full/.claude/skills/deploy/SKILL.md")]:
+        "---\nname: deploy\ndescription: deploys\n---\nDeploy.",
+    });
+    const launch = await launchOf(profiles, { ...request("full"), worktreePath: worktree });
+    const init = await run(launch, worktree, model.url);
+    expect(init).toMatchObject({ cwd: worktree, permissionMode: "bypassPermissions", session_id: jobId });
+    expect(init?.model).toMatch(/opus/);
+    expect(init?.agents).toContain("helper");
+    expect(init?.skills).toContain("deploy");
+    for (const tool of ["WebFetch", "EnterWorktree", "ExitWorktree"]) expect(init?.tools).not.toContain(tool);
+    expect(model.bodies()[0]).toContain("always-be-kind");
+    expect(model.bodies()[0]).toContain("--help be-brief");
+    expect(await readFile(join(worktree, "made.txt"), "utf8")).toBe("made\n");
+    const { stdout } = await git("git", ["-C", main, "worktree", "list", "--porcelain"]);
+    expect(stdout.match(/^worktree /gm)).toHaveLength(2);
+    const transcript = await profiles.findTranscript(jobId);
+    expect(transcript).toMatch(new RegExp(`^${shared}/projects/[^/]+/${jobId}\\.jsonl$`));
+    await profiles.discard(jobId);
+    expect(await readFile(transcript ?? "", "utf8")).toContain(jobId);
   });
-  const launch = await launchOf(profiles, { ...request("full"), worktreePath: worktree });
-  const init = await run(launch, worktree, model.url);
-  expect(init).toMatchObject({ cwd: worktree, permissionMode: "bypassPermissions", session_id: jobId });
-  expect(init?.model).toMatch(/opus/);
-  expect(init?.agents).toContain("helper");
-  expect(init?.skills).toContain("deploy");
-  for (const tool of ["WebFetch", "EnterWorktree", "ExitWorktree"]) expect(init?.tools).not.toContain(tool);
-  expect(model.bodies()[0]).toContain("always-be-kind");
-  expect(model.bodies()[0]).toContain("--help be-brief");
-  expect(await readFile(join(worktree, "made.txt"), "utf8")).toBe("made\n");
-  const { stdout } = await git("git", ["-C", main, "worktree", "list", "--porcelain"]);
-  expect(stdout.match(/^worktree /gm)).toHaveLength(2);
-  const transcript = await profiles.findTranscript(jobId);
-  expect(transcript).toMatch(new RegExp(`^${shared}/projects/[^/]+/${jobId}\\.jsonl$`));
-  await profiles.discard(jobId);
-  expect(await readFile(transcript ?? "", "utf8")).toContain(jobId);
-});
 
-it("with the bundled reviewer the real CLI can read the files of the task, nothing outside the worktree, and write nothing", async () => {
-  const { worktree } = await startRepository();
-  const { profiles, home } = await setup({ "home/token": "of-somebody" });
-  const model = await startModel(
-    ["Write", { file_path: join(worktree, "made.txt"), content: "made" }],
-    ["Bash", { command: "echo made > made.txt", description: "make" }],
-    ["Read", { file_path: join(home, "token") }],
-    ["Read", { file_path: join(worktree, ".svc", "in", "log.txt") }],
-  );
-  await giveFiles([{ name: "log.txt", bytes: Buffer.from("of-the-task") }], { worktree, name: ".svc/in" });
-  const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree });
-  const init = await run(launch, worktree, model.url);
-  expect(init).toMatchObject({ tools: ["Glob", "Grep", "Read"], permissionMode: "dontAsk", cwd: worktree });
-  expect(model.bodies()).toHaveLength(2);
-  expect(model.bodies()[1]).toContain("of-the-task");
-  expect(model.bodies()[1]).not.toContain("of-somebody");
-  expect(await readdir(worktree)).toEqual([".git", ".svc"]);
-});
+  it("with the bundled reviewer can read the files of the task, nothing outside the worktree, and write nothing", async () => {
+    const { worktree } = await startRepository();
+    const { profiles, home } = await setup({ "home/token": "of-somebody" });
+    const model = await startModel(
+      ["Write", { file_path: join(worktree, "made.txt"), content: "made" }],
+      ["Bash", { command: "echo made > made.txt", description: "make" }],
+      ["Read", { file_path: join(home, "token") }],
+      ["Read", { file_path: join(worktree, ".svc", "in", "log.txt") }],
+    );
+    await giveFiles([{ name: "log.txt", bytes: Buffer.from("of-the-task") }], { worktree, name: ".svc/in" });
+    const launch = await launchOf(profiles, { ...request("review"), worktreePath: worktree });
+    const init = await run(launch, worktree, model.url);
+    expect(init).toMatchObject({ tools: ["Glob", "Grep", "Read"], permissionMode: "dontAsk", cwd: worktree });
+    expect(model.bodies()).toHaveLength(2);
+    expect(model.bodies()[1]).toContain("of-the-task");
+    expect(model.bodies()[1]).not.toContain("of-somebody");
+    expect(await readdir(worktree)).toEqual([".git", ".svc"]);
+  });
 
-it("with an empty list of tools the real CLI offers none", async () => {
-  const { worktree } = await startRepository();
-  const model = await startModel(["Read", { file_path: "/etc/hostname" }]);
-  const { profiles } = await setup({ [custom("talk.yml")]: "claude: {tools: [], worktree: false}" });
-  const init = await run(await launchOf(profiles, request("talk")), worktree, model.url);
-  expect(init?.tools).toEqual([]);
+  it("with an empty list of tools offers none", async () => {
+    const { worktree } = await startRepository();
+    const model = await startModel(["Read", { file_path: "/etc/hostname" }]);
+    const { profiles } = await setup({ [custom("talk.yml")]: "claude: {tools: [], worktree: false}" });
+    const init = await run(await launchOf(profiles, request("talk")), worktree, model.url);
+    expect(init?.tools).toEqual([]);
+  });
 });

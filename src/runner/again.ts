@@ -1,11 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { TurnOutcome } from "../agents/agent.ts";
 import type { Run } from "../jobs/run.ts";
+import { cutEnd } from "../lib/tail-buffer.ts";
 import type { OnLimit } from "../profiles/definition.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { added, nextAfter, type LimitSettings, type ModelCredential, type Next, type Try } from "./limit.ts";
-import { spentBy } from "./turn.ts";
+import { LostOwnership, spentBy } from "./turn.ts";
 
 export type Again = { credential: ModelCredential; settings: LimitSettings; now: () => Date };
 
@@ -15,36 +16,71 @@ type Agents<Outcome extends TurnOutcome> = {
   onLimit: OnLimit | null;
   /** What its processes have come to so far. */
   progress: { agent: TurnOutcome | null };
+  /** What the job has left of its wall time. */
+  secondsLeft: (record: JobRecord) => number;
   /** Runs one process. */
   start: (record: JobRecord, tried: Try) => Promise<Outcome>;
 };
 
-/** Runs the agent, and starts it again where its session goes on in this run; `then`: what becomes of the job. */
+/**
+ * Runs the agent, and starts it again where its session goes on in this run; `then`: what becomes of the job. A pause before that
+ * counts as work: the job keeps its slot.
+ */
 export const runUntilOver = async <Outcome extends TurnOutcome>(
   { credential, settings, now }: Again,
-  { record, run, onLimit, progress, start }: Agents<Outcome>,
+  { record, run, onLimit, progress, secondsLeft, start }: Agents<Outcome>,
 ): Promise<{ agent: Outcome; then: Next }> => {
+  const began = performance.now();
   let tried: Try = { overloads: 0, usesKey: false };
   let agent = await start(record, tried);
+  const goingOn = (): JobRecord => asLeft(record, agent, { at: now(), workedMs: performance.now() - began });
   for (;;) {
     progress.agent = agent;
     const given = { record, agent, tried, onLimit, credential, settings };
-    const then = nextAfter({ ...given, now: now(), random: Math.random() });
+    const left = secondsLeft(goingOn());
+    const then = nextAfter({ ...given, now: now(), random: Math.random(), secondsLeft: left });
     if (then.kind !== "again") return { agent, then };
-    run.warn(then.warning);
+    if (then.isAway) await tellPause(run, agent, { ...then, now: now(), most: settings.overloadRetries });
     await delay(then.pauseSeconds * 1000, undefined, { signal: run.signal });
+    run.warn(then.warning);
     tried = then.tried;
-    agent = added(agent, await start(goingOn(record, agent, now()), tried));
+    agent = added(agent, await start(goingOn(), tried));
   }
 };
 
+type Pause = { pauseSeconds: number; tried: Try; now: Date; most: number };
+
+/** Says when the model is asked again. The start of the next process ends the wait. @throws LostOwnership */
+const tellPause = async (
+  run: Run,
+  { apiStatus: status, text }: TurnOutcome,
+  { pauseSeconds, tried: { overloads: retry }, now, most }: Pause,
+): Promise<void> => {
+  const waiting = {
+    kind: "model" as const,
+    id: `model_${retry}`,
+    questions: [],
+    plan: null,
+    asked_at: now.toISOString(),
+    until: new Date(now.getTime() + pauseSeconds * 1000).toISOString(),
+  };
+  if (!(await run.record({ waiting }))) throw new LostOwnership("another run owns the job");
+  const error = cutEnd(text, 300);
+  const delay_ms = pauseSeconds * 1000;
+  run.event({ type: "retry", retry, max_retries: most, delay_ms, status, error, by: "service" });
+};
+
 /** The job as the next process of its run finds it. */
-const goingOn = (record: JobRecord, agent: TurnOutcome, at: Date): JobRecord => ({
+const asLeft = (
+  record: JobRecord,
+  agent: TurnOutcome,
+  { at, workedMs }: { at: Date; workedMs: number },
+): JobRecord => ({
   ...record,
   ...agentFacts(record, agent),
   asked: null,
   resumed_at: at.toISOString(),
-  worked_ms: record.worked_ms + agent.durationMs,
+  worked_ms: record.worked_ms + workedMs,
 });
 
 /** What the agent's outcome adds to a job, however it ended. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { CommandEnd, RunCommand } from "../agents/command.ts";
-import { type Check, type CheckRun, isRed } from "../contract/check.ts";
+import { type Check, type CheckRun, failsJob, isRed } from "../contract/check.ts";
 import type { Run } from "../jobs/run.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { orAborted } from "../lib/wait.ts";
@@ -144,7 +144,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
         `The check ${name} changed files, which are no part of the work: ${left.slice(0, 20).join(", ")}`,
       );
     const before = ran.status === "passed" ? null : await runOnBase(checking, check, timeLeft);
-    return { name, ...ran, status: statusOf(ran, before), before };
+    return { name, ...ran, status: statusOf(ran, { before, mustPass: check.mustPass }), before };
   };
 
   return async (checking: Checking): Promise<Check[]> => {
@@ -186,9 +186,13 @@ const runOf = ({ exitCode, timedOut, durationMs, log }: CommandEnd): CheckRun =>
   log,
 });
 
-/** Red before excuses the same check: the change is not at fault. */
-const statusOf = ({ status }: CheckRun, before: CheckRun | null): Check["status"] =>
-  status !== "passed" && before !== null && before.status !== "passed" ? "failed_before" : status;
+/** Red before excuses the same check, unless it must pass: the change is not at fault. */
+const statusOf = (
+  { status }: CheckRun,
+  { before, mustPass }: Pick<Check, "before"> & Pick<CheckDefinition, "mustPass">,
+): Check["status"] => (status !== "passed" && wasRed({ before }) && !mustPass ? "failed_before" : status);
+
+const wasRed = ({ before }: Pick<Check, "before">): boolean => before !== null && before.status !== "passed";
 
 const digest = (parts: readonly unknown[]): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex");
@@ -196,35 +200,43 @@ const digest = (parts: readonly unknown[]): string =>
 /**
  * What becomes of a job whose work was checked.
  *
- * | red checks | times that the agent was told | next                                     |
- * |------------|-------------------------------|------------------------------------------|
- * | none       |                               | `deliver`                                |
- * | some       | less than `check_rounds`      | `tell`: the agent gets their output      |
- * | some       | `check_rounds`                | `fail`: `checks_failed`                  |
+ * | red checks                           | times that the agent was told | next                                |
+ * |--------------------------------------|-------------------------------|-------------------------------------|
+ * | none                                 |                               | `deliver`                           |
+ * | some                                 | less than `check_rounds`      | `tell`: the agent gets their output |
+ * | only such as were red before         | `check_rounds`                | `deliver`: a warning names them     |
+ * | one that was not, or that must pass  | `check_rounds`                | `fail`: `checks_failed`             |
  */
 export const afterChecks = (
   checks: readonly Check[],
   { round, rounds }: { round: number; rounds: number },
 ): "deliver" | "tell" | "fail" => {
-  if (!checks.some(isRed)) return "deliver";
-  return round < rounds ? "tell" : "fail";
+  if (round < rounds && checks.some(isRed)) return "tell";
+  return checks.some(failsJob) ? "fail" : "deliver";
 };
 
 /** What the agent is told of red checks: its own programs wrote their output. */
 export const redText = (checks: readonly Check[], definitions: readonly CheckDefinition[]): string => {
   const red = checks.filter(isRed).map((check) => {
     const run = definitions.find(({ name }) => name === check.name)?.run ?? "";
-    return `The check "${check.name}" ${howItEnded(check)}. Its command:\n${fenced(run)}\nThe end of its output:\n${fenced(check.log)}`;
+    return `The check "${check.name}" ${howItEnded(check)}.${beforeText(check)} Its command:\n${fenced(run)}\nThe end of its output:\n${fenced(check.log)}`;
   });
   return [
-    "The service has checked your work, and it is not done yet. Mend the cause, then end your turn: the checks are run again.",
+    "The service has checked your work, and it is not done yet. Mend the cause, then end your turn with a summary of all your work: the checks are run again.",
     ...red,
   ].join("\n\n");
 };
 
+const beforeText = (check: Check): string => {
+  if (!wasRed(check)) return "";
+  const excused = "If you cannot mend it within your task, leave it, and say why in your summary.";
+  return ` It was red before your work, too. ${failsJob(check) ? "It has to pass all the same." : excused}`;
+};
+
 export const howItEnded = ({ status, exit_code: code }: Pick<Check, "status" | "exit_code">): string => {
   if (status === "timed_out") return "was ended at its time limit";
-  return code === null ? "was ended by a signal" : `ended with exit code ${code}`;
+  if (code !== null) return `ended with exit code ${code}`;
+  return status === "failed_before" ? "was ended, as before the change" : "was ended by a signal";
 };
 
 /** With more backticks than the text has in a row: nothing in it ends the block. */

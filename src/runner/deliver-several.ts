@@ -1,4 +1,4 @@
-import { isRed } from "../contract/check.ts";
+import { failsJob } from "../contract/check.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobPatch } from "../store/job-store.ts";
@@ -68,7 +68,7 @@ export const deliverOthers = async (
       if (work === null) throw new Error(uncommitted);
       await search(about, work);
       const own = { ...delivery, ...about, work };
-      const { commit_sha = null, pr_url = null } = await (delivery.checks.some(isRed)
+      const { commit_sha = null, pr_url = null } = await (delivery.checks.some(failsJob)
         ? deliverRed(own)
         : deliver(own));
       note({ commit_sha, pr_url });

@@ -1,5 +1,5 @@
 import type { TurnOutcome } from "../agents/agent.ts";
-import { type Check, isRed } from "../contract/check.ts";
+import { type Check, failsJob, isRed, stillRed } from "../contract/check.ts";
 import type { Run } from "../jobs/run.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
@@ -176,9 +176,12 @@ const oneLine = (text: string): string => text.replace(/[\p{Cc}\s]+/gu, " ").tri
 /** Says first what a reviewer wants to know: where this comes from and what it cost. */
 const pullRequestBody = (delivery: Delivery): string => {
   const { record, agent, ended, templates, checks } = delivery;
-  const warning = checks.some(isRed)
-    ? ["> [!WARNING]", "> Not ready for review: checks are red, see the end.", ""]
-    : [];
+  const still = stillRed(checks);
+  const doubts = [
+    ...(checks.some(failsJob) ? ["> Not ready for review: checks are red, see the end."] : []),
+    ...(still === null ? [] : [`> ${still}: see the end.`]),
+  ];
+  const warning = doubts.length === 0 ? [] : ["> [!WARNING]", ...doubts, ""];
   if (templates.body)
     return [...warning, filled(templates.body, delivery), "", ...checkLines(checks)].join("\n");
   const facts = [

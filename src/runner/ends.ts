@@ -1,5 +1,5 @@
 import type { TurnOutcome } from "../agents/agent.ts";
-import { type Check, isRed } from "../contract/check.ts";
+import { type Check, failsJob } from "../contract/check.ts";
 import { type ErrorCode, ServiceError } from "../contract/errors.ts";
 import { unanswered } from "../jobs/answer.ts";
 import type { Interruption, Outcome, Run } from "../jobs/run.ts";
@@ -51,7 +51,7 @@ export const unansweredRun = (record: JobRecord, { waiting }: Asking): Outcome =
 /** Checks of its work stay red. */
 export const endedRed = (record: JobRecord, checks: readonly Check[]): JobPatch => {
   const id = record.id.slice(0, 8);
-  const red = checks.filter(isRed).map((check) => `${check.name} ${howItEnded(check)}`);
+  const red = checks.filter(failsJob).map((check) => `${check.name} ${howItEnded(check)}`);
   return {
     failure_reason: "checks_failed",
     retryable: true,

@@ -69,8 +69,12 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
           isThrowaway: profile.readOnly || record.options.setup_only === true,
         }),
     });
-    const definitions = await checksOf(profile, place.own, { repos, signal: run.signal });
+    const own = await checksOf(profile, place.own, { repos, signal: run.signal });
     const isFirst = record.resumed_at === null && record.checking === null;
+    const mustPass = record.options.must_pass === true;
+    const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));
+    if (mustPass && own.length === 0 && isFirst)
+      run.warn("must_pass: the job has no checks that could fail it");
     const setup = await deps.setup.of(profile, place.own, {
       ...run,
       ...(!isFirst && { warn: () => undefined }),

@@ -32,6 +32,7 @@ const after = ({ agent, ...over }: Over) =>
     settings,
     now: new Date(at(0)),
     random: 0.5,
+    secondsLeft: Infinity,
     ...over,
   });
 
@@ -96,8 +97,10 @@ test("an overload is retried after 5, 20 and 60 s; a refusal that will not pass 
   expect(pauses).toEqual([[5, 1], [20, 2], [60, 3], null]);
   expect(after({ agent: { ...overloaded, apiStatus: null } })).toMatchObject({
     kind: "again",
-    warning: "The model could not be reached; the agent went on after 5 s, try 1 of 3",
+    warning: "The model did not answer; the agent went on after 5 s, try 1 of 3",
   });
+  const soon = [5, 5.1].map((secondsLeft) => after({ agent: overloaded, secondsLeft }).kind);
+  expect(soon).toEqual(["end", "again"]);
   expect(after({ agent: { reason: "api_error", apiStatus: 400, retryable: false } })).toEqual({
     kind: "end",
   });

@@ -37,12 +37,14 @@ type Failed = {
   now: Date;
   /** From 0 to 1. */
   random: number;
+  /** What is left of the job's wall time. */
+  secondsLeft: number;
 };
 
-/** `again`: after a pause, in the same run; `park`: by the next run. Neither gets the prompt again. */
+/** `again`: after a pause, in the same run, `isAway`: for the model does not answer; `park`: by the next run. Neither gets the prompt again. */
 export type Next =
   | { kind: "end" }
-  | { kind: "again"; pauseSeconds: number; tried: Try; warning: string }
+  | { kind: "again"; pauseSeconds: number; tried: Try; warning: string; isAway: boolean }
   | { kind: "park"; patch: JobPatch };
 
 /**
@@ -52,7 +54,7 @@ export type Next =
  * |----------------------|-------------|-------------------------------------------------|-----------------------------|
  * | `rate_limited`       | `api_key`   | there is another key, which is not used yet     | again, at once, with the key |
  * | `rate_limited`       | `wait`      | it may wait once more, until then               | park                        |
- * | `api_error` that may pass |        | it was retried less than SERVICE_OVERLOAD_RETRIES | again, after a pause      |
+ * | `api_error` that may pass |        | it was retried less than SERVICE_OVERLOAD_RETRIES, and the pause ends within its wall time | again, after the pause |
  * | anything else        |             |                                                 | end                         |
  */
 export const nextAfter = (failed: Failed): Next => {
@@ -66,14 +68,16 @@ export const nextAfter = (failed: Failed): Next => {
   if (!isOverload || tried.overloads >= settings.overloadRetries) return { kind: "end" };
   const overloads = tried.overloads + 1;
   const pauseSeconds = nth(settings.overloadPauses, overloads);
-  const status = agent.apiStatus === null ? "could not be reached" : `answered ${agent.apiStatus}`;
+  if (pauseSeconds >= failed.secondsLeft) return { kind: "end" };
+  const status = agent.apiStatus === null ? "did not answer" : `answered ${agent.apiStatus}`;
   const warning = `The model ${status}; the agent went on after ${pauseSeconds} s, try ${overloads} of ${settings.overloadRetries}`;
-  return { kind: "again", pauseSeconds, tried: { ...tried, overloads }, warning };
+  return { kind: "again", pauseSeconds, tried: { ...tried, overloads }, warning, isAway: true };
 };
 
 const withKey = (tried: Try): Next => ({
   kind: "again",
   pauseSeconds: 0,
+  isAway: false,
   tried: { ...tried, usesKey: true },
   warning: "The usage limit of the model's credential is reached; the agent goes on with ANTHROPIC_API_KEY",
 });

@@ -41,11 +41,40 @@ test("a job that is stopped in the pause is not told its task again", async () =
   const slow = { overloadRetries: 1, overloadPauses: [60] };
   const job = await claimJob('scenario: api-error {"status": null}', { repo_url: "" }, slow);
   const outcome = job.execute();
-  await until(async () =>
-    (await job.stored()).warnings.some((text) => text.includes("could not be reached")),
-  );
+  await until(async () => (await job.stored()).waiting?.kind === "model");
   job.interrupt("shutdown");
   expect(await outcome).toMatchObject({ kind: "failed", patch: { failure_reason: "instance_lost" } });
+});
+
+test("a job waits for a model that is away, and says what it answered and when it is asked again", async () => {
+  const pauses = { overloadRetries: 3, overloadPauses: [0.5] };
+  const job = await claimJob('scenario: api-error {"status": 529, "times": 3}', { repo_url: "" }, pauses);
+  const outcome = job.execute();
+  await until(async () => (await job.stored()).waiting !== null);
+  expect(await job.stored()).toMatchObject({ status: "running", waiting: { kind: "model", id: "model_1" } });
+  expect(await outcome).toMatchObject({ kind: "succeeded" });
+  expect((await job.stored()).waiting).toBeNull();
+  const retries = (await job.published()).filter((event) => event.type === "retry");
+  const told = { status: 529, delay_ms: 500, max_retries: 3, by: "service" };
+  expect(retries).toEqual([1, 2, 3].map((retry) => expect.objectContaining({ ...told, retry }) as object));
+  expect(retries[0]).toMatchObject({ error: expect.stringContaining("529") as string });
+});
+
+test("a job that is cancelled in the pause ends at once; one without time for the pause ends before it", async () => {
+  const slow = { overloadRetries: 1, overloadPauses: [600] };
+  const [job, hasty] = await Promise.all([
+    claimJob("scenario: api-error", { repo_url: "" }, slow),
+    claimJob("scenario: api-error", { repo_url: "" }, slow),
+  ]);
+  const outcome = job.execute();
+  await until(async () => (await job.stored()).waiting !== null);
+  job.interrupt("cancel");
+  await outcome;
+  const options = { ...hasty.record.options, timeout_seconds: 300 };
+  expect(await hasty.execute({}, { ...hasty.record, options })).toMatchObject({
+    kind: "failed",
+    patch: { failure_reason: "api_error", retryable: true },
+  });
 });
 
 test("a usage limit parks the job until its reset", async () => {

@@ -18,6 +18,16 @@ describe("what came of an agent that ended well", () => {
       { changed: true, text: "A or B?" },
       { outcome: "changed", question: "A or B?" },
     ],
+    [
+      "new commits, and checks that are red as before",
+      { changed: true, checks: [{ status: "passed" }, { status: "failed_before" }] },
+      { outcome: "changed", question: null },
+    ],
+    [
+      "new commits, and checks that are red",
+      { changed: true, checks: [{ status: "failed_before" }, { status: "timed_out" }] },
+      { outcome: "checks_failed", question: null },
+    ],
     ["may only read", { readOnly: true, text: "Is that all?" }, { outcome: "answered", question: null }],
     [
       "may only read, says it asks",
@@ -57,9 +67,9 @@ describe("what came of an agent that ended well", () => {
     ],
     ["no report, and no words", {}, { outcome: "no_change", question: null }],
   ])("%s", (_what, facts, judged) => {
-    expect(
-      judge({ changed: false, isRed: false, readOnly: false, report: null, text: "", ...facts }),
-    ).toEqual(judged);
+    expect(judge({ changed: false, checks: [], readOnly: false, report: null, text: "", ...facts })).toEqual(
+      judged,
+    );
   });
 });
 

@@ -1,12 +1,13 @@
 import type { TurnOutcome } from "../agents/agent.ts";
+import { type Check, failsJob } from "../contract/check.ts";
 import type { Outcome, Report } from "../contract/job.ts";
 import { cutEnd } from "../lib/tail-buffer.ts";
 
 type Facts = {
   /** Whether the branch has other commits than before the agent started. */
   changed: boolean;
-  /** Checks of the changes are red. */
-  isRed: boolean;
+  /** How the checks of the changes went in the end. */
+  checks: readonly Pick<Check, "status">[];
   /** The profile may only read: all changes are discarded. */
   readOnly: boolean;
   /** What the agent reports; null: nothing. */
@@ -27,6 +28,7 @@ export type Judged = {
  * | changed | `read_only` | report             | last sentence ends with `?` | outcome                              |
  * |---------|-------------|--------------------|-----------------------------|--------------------------------------|
  * | yes     |             |                    |                             | `changed`; a question is a warning   |
+ * | and checks are red as before        |        |                             | `changed`; they are a warning        |
  * | and red |             |                    |                             | `checks_failed`: the job fails       |
  * | no      | yes         | no_change          |                             | `no_change`                          |
  * | no      | yes         | any other, or none |                             | `answered`                           |
@@ -36,9 +38,9 @@ export type Judged = {
  * | no      | no          | none               | yes                         | `question`: the job fails            |
  * | no      | no          | none               | no                          | `no_change`                          |
  */
-export const judge = ({ changed, isRed, readOnly, report, text }: Facts): Judged => {
+export const judge = ({ changed, checks, readOnly, report, text }: Facts): Judged => {
   const question = readOnly ? null : questionOf(report, text);
-  if (changed) return { outcome: isRed ? "checks_failed" : "changed", question };
+  if (changed) return { outcome: checks.some(failsJob) ? "checks_failed" : "changed", question };
   if (question !== null) return { outcome: "question", question };
   const says = report?.outcome ?? null;
   const isAnswer = readOnly ? says !== "no_change" : says === "answered";

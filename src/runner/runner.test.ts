@@ -18,7 +18,7 @@ test("where the job works is on record when its agent is, though earlier progres
   });
 });
 
-test("a job whose agent leaves a file of 300 GB that holds nothing ends within 10 s, with a warning that names it", async () => {
+test("a job whose agent leaves a file of 300 GB that holds nothing ends within a minute, with a warning that names it", async () => {
   const job = await claimJob("scenario: work");
   const { kind } = await job.execute({
     record: async (patch) => {
@@ -31,7 +31,7 @@ test("a job whose agent leaves a file of 300 GB that holds nothing ends within 1
   expect(kind).toBe("succeeded");
   const { warnings } = await job.stored();
   expect(warnings.join()).toContain("file larger than SERVICE_MAX_REPO_BYTES: large.bin");
-}, 10_000);
+}, 60_000);
 
 test("a job that is stopped before its agent got the prompt waits again", async () => {
   const job = await claimJob("scenario: work");

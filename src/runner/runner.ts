@@ -1,7 +1,7 @@
 import type { Agent, TurnOutcome } from "../agents/agent.ts";
 import type { Execute, Outcome, Run } from "../jobs/run.ts";
 import { needsInput } from "../jobs/answer.ts";
-import type { Check } from "../contract/check.ts";
+import { type Check, stillRed } from "../contract/check.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
@@ -43,7 +43,7 @@ import {
 } from "./deliver-several.ts";
 import { repositoriesVariable } from "./several.ts";
 import { judge, summaryOf } from "./outcome.ts";
-import { afterAsking, withLostQuestion } from "./asking.ts";
+import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
 import { unheard } from "./messages.ts";
 import { LostOwnership, runJobAgent } from "./turn.ts";
 
@@ -116,6 +116,7 @@ export const createRunner = (deps: Dependencies) => {
       run,
       onLimit: profile.onLimit,
       progress,
+      secondsLeft: (record) => leftOf(record, profile.limits, deps.now()).timeout_seconds ?? Infinity,
       start: (record, tried) => runProcess({ ...next, job: record }, tried, given),
     });
     const facts = agentFacts(job, agent);
@@ -202,31 +203,26 @@ export const createRunner = (deps: Dependencies) => {
     // What was said in the meantime is heard before anything is delivered.
     const [begins] = await unheard(run);
     if (begins !== undefined) return { job: { ...record, checks, checking: null }, said: null, begins };
-    return {
-      outcome: await end(
-        record,
-        { about, work, left, agent, checks, changed, isRed: after === "fail" },
-        given,
-      ),
-    };
+    return { outcome: await end(record, { about, work, left, agent, checks, changed }, given) };
   };
 
   /** What becomes of a job of whose work no more is to come. */
   const end = async (
     record: JobRecord,
-    { about, work, left, agent, checks, changed, isRed }: Concluded,
+    { about, work, left, agent, checks, changed }: Concluded,
     given: Given,
   ): Promise<Outcome> => {
     const { run, profile, place, definitions, progress } = given;
-    const { outcome, question } = judge({ ...agent, changed, isRed, readOnly: profile.readOnly });
+    const { outcome, question } = judge({ ...agent, changed, checks, readOnly: profile.readOnly });
+    const isRed = outcome === "checks_failed";
     const ended = { outcome, summary: about.summary, checks };
     if (outcome === "question") {
       const why = needsInput(record.id, `The agent ended with a question: ${question}`);
       return await endWith(record, run, progress, { kind: "failed", patch: { ...ended, ...why } });
     }
-    if (question !== null) run.warn(`The agent asks: ${question}`);
+    const asks = question === null ? null : `The agent asks: ${question}`;
     const named = changed && work !== null ? namedByChecks(definitions, work.paths) : null;
-    if (named !== null) run.warn(named);
+    warnOf([asks, named, stillRed(checks)], record, run);
     // Noted, for a push cannot be undone: the job has them also if it is settled after it.
     if (!isRed) run.note(await keepFiles(record, place.worktree, run.warn));
     const facts = { ...progress.facts, ...ended };
@@ -316,6 +312,11 @@ export const createRunner = (deps: Dependencies) => {
   };
 };
 
+/** Warns of what is in doubt. A run that was stopped while it delivered has warned before. */
+const warnOf = (doubts: readonly (string | null)[], { warnings }: JobRecord, run: Run): void => {
+  for (const doubt of doubts) if (doubt !== null && !warnings.includes(doubt)) run.warn(doubt);
+};
+
 /** What an agent has left and said, and how its checks went. */
 type Concluded = Pick<Delivery, "agent" | "checks"> & {
   about: Work;
@@ -324,7 +325,6 @@ type Concluded = Pick<Delivery, "agent" | "checks"> & {
   /** In its further repositories. */
   left: Awaited<ReturnType<typeof commitOthers>>;
   changed: boolean;
-  isRed: boolean;
 };
 
 /** The job, and what its agent is told next: its task if both are null. */

@@ -172,6 +172,7 @@ const recordStart = async (job: StartedTurn, sessionId: string, identity: Proces
     branch: worktree.branch,
     read_only: job.readOnly,
     checking: null,
+    waiting: null,
     sandbox: { ...job.sandbox, denied: record.sandbox?.denied ?? [] },
     ...(launch.model === null ? {} : { model: launch.model }),
   });

@@ -1,9 +1,12 @@
-import { type Check, isRed } from "../contract/check.ts";
-import type { Job } from "../contract/job.ts";
+import { type Check, isRed, stillRed } from "../contract/check.ts";
+import { isFinal, type Job } from "../contract/job.ts";
 import { duration } from "./quantities.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
 
-/** How a check ended, for a person. */
+/** Which checks a job that has ended leaves red as they were before; null: none. */
+export const leftRed = ({ status, checks }: Pick<Job, "status" | "checks">): string | null =>
+  isFinal(status) ? stillRed(checks) : null;
+
 export const checkEnd = ({
   status,
   exit_code: code,
@@ -25,6 +28,5 @@ export const redOutputs = ({ checks }: Pick<Job, "checks">): { title: string; li
     lines: sanitise(log).trimEnd().split("\n").slice(-shownLines),
   }));
 
-/** The checks of a job, a line each. */
 export const checkLines = ({ checks }: Pick<Job, "checks">): string[] =>
   checks.map((check) => `${oneLine(check.name)}: ${checkEnd(check)}`);

@@ -31,7 +31,6 @@ type Options = { columns?: number | undefined; least?: number; cutAt?: "start" |
 const padded = (cell: string, width: number): string =>
   cell + " ".repeat(Math.max(0, width - stringWidth(cell)));
 
-/** Cells of one column, right-aligned. */
 const rightAligned = (cells: string[]): string[] => {
   const widest = widthOf(cells);
   return cells.map((cell) => " ".repeat(widest - stringWidth(cell)) + cell);

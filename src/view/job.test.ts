@@ -251,6 +251,26 @@ describe("the table of jobs", () => {
     for (const line of lines(20).slice(1)) expect(line).toMatch(/^6f1c1a52 /);
   });
 
+  test("marks a job of which a check is red as it was before, and says which, once it has ended", () => {
+    const facts = { exit_code: 1, duration_ms: 3000, log: "1 failed\n" };
+    const before = { status: "failed", ...facts } as const;
+    const checks: Job["checks"] = [{ name: "tests", status: "failed_before", ...facts, before }];
+    const over = { checks, summary: "Done.", started_at: null };
+    const rows = jobTable(
+      [sampleJob({ ...over, status: "succeeded" }), sampleJob({ ...over, status: "running" })],
+      {
+        paint: unpainted,
+        now: later,
+      },
+    ).split("\n");
+    expect(rows[1]).toMatch(/^6f1c1a52 {2}succeeded ! .*test → tests was red before and still is → Done\.$/);
+    expect(rows[2]).toMatch(/^6f1c1a52 {2}running  .*test → Done\.$/);
+    const summary = jobSummary(sampleJob({ ...over, status: "succeeded" }), { paint: unpainted });
+    expect(summary).toMatch(/^Status +succeeded \(tests was red before and still is\)\n/);
+    expect(summary).toContain("tests: failed, as before the change, exit code 1, 3.0 s");
+    expect(page({ ...over, status: "succeeded" })).toContain("Output of tests\n1 failed\n");
+  });
+
   test("colours the status and nothing else", () => {
     const table = jobTable([sampleJob({ status: "failed", task: "failed" })], {
       paint: (format, text) => `<${String(format)}>${text}</>`,

@@ -1,16 +1,15 @@
-import { checkLines, redOutputs } from "./checks.ts";
+import { checkLines, leftRed, redOutputs } from "./checks.ts";
 import type { FailureReason, Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { adviceFor } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
 import { aligned, cut, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
-import { paintStatus, stateOf, type Layout } from "./paint.ts";
+import { paintStatus, stateOf, type Layout, type Paint } from "./paint.ts";
 import { age, bytes, cost, counted, duration } from "./quantities.ts";
 import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
 import { messagesFact } from "./message.ts";
 import { answerCommands, waitingFacts, waitingLine } from "./waiting.ts";
 
-/** One line per job. */
 export const jobTable = (
   jobs: readonly Job[],
   { now, ...layout }: Layout & { now: number; below?: string[] },
@@ -20,7 +19,7 @@ export const jobTable = (
     [
       // The service lets no two jobs begin with the same eight digits.
       ["ID", ({ id }) => oneLine(id.slice(0, 8))],
-      ["STATUS", (job) => paintStatus(stateOf(job), layout.paint)],
+      ["STATUS", (job) => paintStatus(stateOf(job), layout.paint) + markOf(job, layout)],
       ["OUTCOME", ({ outcome }) => outcomeText(outcome) ?? "–", { leaves: 3.5 }],
       [
         "REPOSITORY",
@@ -36,11 +35,15 @@ export const jobTable = (
     { empty: "No jobs found", ...layout },
   );
 
-/** The task, and what the agent asks or says it did. */
+/** Stands beside the status of a job whose warnings should be read. */
+const markOf = (job: Job, { paint }: Layout): string => (leftRed(job) === null ? "" : paint("yellow", " !"));
+
+/** The task, which checks are red as before, and what the agent asks or says it did. */
 const taskAndSummary = (job: Job): string => {
   const said = waitingLine(job) ?? (job.summary && oneLine(job.summary.slice(0, 500)));
   const shown = oneLine(job.task.slice(0, 500));
-  return said ? `${cut(shown, 60)} → ${said}` : shown;
+  const more = [leftRed(job), said].filter(Boolean);
+  return more.length > 0 ? [cut(shown, 60), ...more].join(" → ") : shown;
 };
 
 /** `no change` */
@@ -115,14 +118,14 @@ export const jobSummary = (job: Job, layout: Layout): string => {
   ).join("\n");
 };
 
-/** What a user is likely to do with this job now, a command a line. */
+/** Commands that a user is likely to need now, one a line. */
 const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
   const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
   const { failure_reason: reason } = job;
   const id = job.id.slice(0, 8);
   const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
   const isLive = status === "queued" || status === "running";
-  // What a crash has interrupted is continued.
+  // A job that a crash has interrupted is continued.
   const isToRepeat = !isLive && status !== "succeeded" && !(reason === "instance_lost" && session !== null);
   const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
   const commands: [command: string, meaning: string, isUseful: boolean][] = [
@@ -145,13 +148,12 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
   ).join("\n");
 };
 
-/** What the submission changed. */
+/** The options that the submission changed. */
 const optionsOf = ({ options }: Job): string | null => {
   const set = Object.entries(options).filter(([, value]) => value !== null && String(value) !== "");
   return set.length === 0 ? null : oneLine(set.map(([name, value]) => `${name} ${String(value)}`).join(", "));
 };
 
-/** What was chosen for a job, before it runs. */
 export const chosen = (job: Job): string =>
   [
     `profile ${profile(job)}`,
@@ -165,6 +167,12 @@ const profile = ({ profile: name, profile_rule: rule }: Pick<Job, "profile" | "p
 const filesText = ({ files }: Job): string =>
   `${counted(files.length, "file")}, ${bytes(files.reduce((sum, file) => sum + file.bytes, 0))}`;
 
+/** `succeeded (tests was red before and still is)` */
+export const statusText = (job: Job, paint: Paint): string => {
+  const why = job.failure_reason ?? leftRed(job);
+  return paint("bold", paintStatus(stateOf(job), paint)) + (why === null ? "" : ` (${oneLine(why)})`);
+};
+
 /** How it ended, and what to do when it failed. */
 const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
   const { failure_reason: reason, error } = job;
@@ -174,10 +182,7 @@ const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
   // Only the second line: what follows may be the agent's own words.
   const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
   return [
-    [
-      "Status",
-      paint("bold", paintStatus(stateOf(job), paint)) + (reason === null ? "" : ` (${oneLine(reason)})`),
-    ],
+    ["Status", statusText(job, paint)],
     ["Outcome", outcomeText(job.outcome)],
     ["Summary", job.summary === null ? null : sanitise(job.summary), "prose"],
     ["Error", own === null ? said : before + after, "prose"],
@@ -193,7 +198,6 @@ const aboutInput: ReadonlySet<FailureReason> = new Set([
   "mcp_config_invalid",
 ]);
 
-/** What came of it. */
 const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
   const changed = changes(job);
   return [

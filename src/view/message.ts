@@ -10,7 +10,6 @@ export const whenHeard: Record<Message["when"], string> = {
   later: "when it is done with the rest",
 };
 
-/** What became of what was said. */
 export const messageLine = ({ message, job }: MessageAnswer): string => {
   if (message === undefined) return `The job had ended: job ${job?.id} continues it`;
   const { id, status, when } = message;
@@ -18,7 +17,6 @@ export const messageLine = ({ message, job }: MessageAnswer): string => {
   return `Message ${id.slice(0, 8)}: the agent hears it ${whenHeard[when]}`;
 };
 
-/** What was said to the job's agent, a line each. */
 export const messagesFact = ({ messages }: Pick<Job, "messages">): Fact => [
   "Said",
   messages

@@ -177,7 +177,7 @@ describe("the account of a job", () => {
       ),
     ).toEqual([
       "problem: tool failed  no such file",
-      "problem: the model's API answered 529, try 2 of 3 in 1.5 s  overloaded",
+      "problem: the model answered 529: asked again in 1.5 s (2 of 3)  overloaded",
       "problem: rate limit  rejected, resets at 2026-05-01T13:00:00.000Z",
       "problem: LFS pointers are not fetched",
       "problem: the agent's process exited with 1",

@@ -1,8 +1,9 @@
 import { checkEnd } from "./checks.ts";
 import type { JobEvent } from "../contract/event.ts";
 import type { SetupEvent } from "../contract/setup.ts";
-import { counted, duration } from "./quantities.ts";
+import { counted } from "./quantities.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
+import { retryText } from "./waiting.ts";
 
 /** One row of a job's progress, before it is fitted to a terminal or a file. */
 export type Row = {
@@ -17,9 +18,7 @@ export type Row = {
 export type Narration = {
   /** The rows that this event completes. */
   add: (event: JobEvent) => Row[];
-  /** The unfinished line of text, if any. */
   openRow: () => Row | null;
-  /** The remaining rows at the end. */
   rest: () => Row[];
 };
 
@@ -91,18 +90,15 @@ export const createNarration = (begin: number, { results = 0 }: { results?: numb
   return { add, openRow: () => open, rest: close };
 };
 
-/** Commands, and what they say. */
 const setupRows = ({ text }: SetupEvent, elapsedMs: number): Row[] =>
   sanitise(text)
     .trimEnd()
     .split("\n")
     .map((each) => ({ kind: each.startsWith("$ ") ? "stage" : "note", elapsedMs, text: each }));
 
-type Result = Extract<JobEvent, { type: "tool_result" }>;
-
 /** The first lines of a result. `label`: of the call it belongs to, where that is not the line above. */
 const resultLines = (
-  { content, is_error: failed }: Result,
+  { content, is_error: failed }: Extract<JobEvent, { type: "tool_result" }>,
   { label, most }: { label: string | undefined; most: number },
 ): string[] => {
   const all = (sanitise(content).trimEnd() || "(nothing)").split("\n");
@@ -143,11 +139,7 @@ const described: { [Type in JobEvent["type"]]?: Describe<Extract<JobEvent, { typ
   }),
   tool_result: ({ is_error: failed, content }) =>
     failed ? line("problem", "tool failed", firstLine(content)) : null,
-  retry: ({ status, error, retry: nth, max_retries: most, delay_ms: delay }) => {
-    const answer = status === null ? "failed" : `answered ${status}`;
-    const next = `try ${nth} of ${most} in ${duration(delay)}`;
-    return line("problem", `the model's API ${answer}, ${next}`, error);
-  },
+  retry: (event) => line("problem", retryText(event), firstLine(event.error)),
   rate_limit: ({ status, resets_at: resets }) => {
     if (status === "allowed") return null;
     if (status === "waits") return line("problem", "waits for the usage limit", `until ${resets}`);

@@ -15,7 +15,6 @@ type Style =
   | "cyan"
   | "gray";
 
-/** One style of a terminal, or several at once. */
 export type Format = Style | Style[];
 
 /** Colours a text, or returns it unchanged where colours are off. */
@@ -26,11 +25,12 @@ export const unpainted: Paint = (_format, text) => text;
 /** How something is drawn. `columns` undefined: there is no terminal, nothing is cut. */
 export type Layout = { paint: Paint; columns?: number | undefined };
 
-/** The state that people are shown: jobs that wait for one of them, or for a usage limit, have states of their own. */
+/** The state that people are shown: jobs that wait for one of them, or for a usage limit, have states of their own. One that asks the model again runs. */
 export type JobState = JobStatus | "waiting" | "limited";
 
 export const stateOf = ({ status, waiting, held }: Pick<Job, "status" | "waiting" | "held">): JobState => {
-  if (status === "running" && waiting) return asksPerson(waiting) ? "waiting" : "limited";
+  if (status === "running" && asksPerson(waiting)) return "waiting";
+  if (status === "running" && waiting?.kind === "limit") return "limited";
   return status === "queued" && held ? "limited" : status;
 };
 

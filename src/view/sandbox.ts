@@ -2,13 +2,13 @@ import type { Job } from "../contract/job.ts";
 import { counted } from "./quantities.ts";
 import { oneLine } from "./sanitise.ts";
 
-/** What the sandbox refused the agent, and what to name to allow it. */
+/** The things that the sandbox refused the agent, and what to name to allow them. */
 export const refusedLines = ({ sandbox }: Pick<Job, "sandbox">): string[] =>
   (sandbox?.denied ?? []).map(
     ({ name, count, allow }) => `${oneLine(name)}, ${counted(count, "time")}: allow ${oneLine(allow)}`,
   );
 
-/** What the agent is kept in; null: it has not started. */
+/** The sandbox that the agent runs in; null: it has not started. */
 export const sandboxText = ({ sandbox }: Pick<Job, "sandbox">): string | null => {
   if (sandbox === null) return null;
   const { mode, network, limits } = sandbox;

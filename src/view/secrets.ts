@@ -3,7 +3,6 @@ import { list } from "./columns.ts";
 import type { Layout } from "./paint.ts";
 import { oneLine } from "./sanitise.ts";
 
-/** Which one it is, for a sentence. */
 export const secretName = ({ name, repo, phase }: Secret): string =>
   `Secret ${name} of ${oneLine(repo)} (${phase})`;
 
@@ -20,6 +19,5 @@ export const secretTable = (secrets: readonly Secret[], layout: Layout): string 
     { empty: "No secrets", ...layout },
   );
 
-/** The hosts that it is for, and the header. */
 export const secretHosts = ({ hosts, header }: Secret): string =>
   hosts.length === 0 ? "–" : `${hosts.join(", ")}${header === null ? "" : ` (${header})`}`;

@@ -69,8 +69,6 @@ export const profileEntry = (profile: Profile, { paint, columns = Infinity }: La
 const indent = "  ";
 
 type UsageAnswer = Answer<Operations["get_usage"]>;
-type Row = UsageFigures & { group: string };
-
 /** A line per row, then the total. */
 export const usagePage = (body: UsageAnswer, layout: Layout): string => {
   const { since, until, by, rows, total, budgets } = body;
@@ -88,7 +86,7 @@ export const usagePage = (body: UsageAnswer, layout: Layout): string => {
       : []),
     ...budgets.map(budgetLine),
   ];
-  return list<Row>(
+  return list<UsageFigures & { group: string }>(
     rows.length === 0 ? [] : [...rows, { ...total, group: totalLabel }],
     [
       [

@@ -141,8 +141,6 @@ const collected = (body: Of<"collect_now">): string =>
 
 const content = ({ content: text }: { content: string }): string => sanitise(text).trimEnd();
 
-type Views = { [Name in keyof TranscriptOperations]?: (answer: Of<Name>, layout: Layout) => string };
-
 /** How `bridge` shows the answer of each operation that is a command. */
 export const transcriptViews = {
   list_sessions: sessions,
@@ -181,4 +179,4 @@ export const transcriptViews = {
       { empty: "No prompts", below: more(count, total, "more with --limit"), ...layout },
     ),
   collect_now: collected,
-} satisfies Views;
+} satisfies { [Name in keyof TranscriptOperations]?: (answer: Of<Name>, layout: Layout) => string };

@@ -46,6 +46,20 @@ test("a plan is shown with what approves it and what sends it back", () => {
   );
 });
 
+test("a job whose model is away runs; it says when the model is asked again, and asks for no answer", () => {
+  const until = "2026-05-01T12:00:20.000Z";
+  const job = sampleJob({
+    status: "running",
+    waiting: { ...question, kind: "model", questions: [], until },
+  });
+  const said = `the model, which did not answer: asked again at ${until}`;
+  expect(jobTable([job], { paint: unpainted, now }).split("\n")[1]).toMatch(/^6f1c1a52 {2}running /);
+  expect(jobTable([job], { paint: unpainted, now })).toContain(`→ waits for ${said}`);
+  const page = jobPage(job, { paint: unpainted, now });
+  expect(page).toContain(said);
+  expect(page).not.toContain("svc answer");
+});
+
 test("a job that waits for a usage limit, or is held for one, is limited; it says until when, and asks for no answer", () => {
   const until = "2026-05-01T13:00:00.000Z";
   const parked = sampleJob({
@@ -59,7 +73,7 @@ test("a job that waits for a usage limit, or is held for one, is limited; it say
     );
     const page = jobPage(job, { paint: unpainted, now });
     expect(page).toMatch(/^Status +limited$/m);
-    expect(page).toMatch(/^Waits for +the usage limit, until 2026-05-01T13:00:00.000Z$/m);
+    expect(page).toMatch(/^Waits for +the usage limit until 2026-05-01T13:00:00.000Z$/m);
     expect(page).not.toContain("svc answer");
   }
   expect(jobPage(sampleJob(), { paint: unpainted, now })).not.toContain("Waits for");

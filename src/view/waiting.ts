@@ -1,6 +1,7 @@
 import { asksPerson, limitedUntil, type Job, type Question, type Waiting } from "../contract/job.ts";
 import type { JobEvent } from "../contract/event.ts";
 import { aligned, type Fact } from "./columns.ts";
+import { duration } from "./quantities.ts";
 import { sanitise, oneLine } from "./sanitise.ts";
 
 /** A question, and its options with the numbers that `svc answer --choice` takes. */
@@ -11,21 +12,36 @@ export const questionLines = ({ question, options, multi_select: isMulti }: Ques
   ),
 ];
 
-/** What it asks, or waits for, in a few words; null: nothing. */
-export const waitingLine = (job: Pick<Job, "waiting" | "held">): string | null => {
-  const until = limitedUntil(job);
-  if (until !== null) return `waits for the usage limit until ${oneLine(until)}`;
-  if (!job.waiting) return null;
+type Waits = Pick<Job, "waiting" | "held">;
+
+/** The question or event it waits for, in a few words; null: nothing. */
+export const waitingLine = (job: Waits): string | null => {
+  if (!asksPerson(job.waiting)) return pauseLine(job);
   return oneLine(job.waiting.questions[0]?.question.slice(0, 500) ?? "its plan to be approved");
 };
 
-/** What a job's event says of a usage limit for which it waits; null: nothing. */
-export const limitNote = (event: JobEvent): string | null =>
-  event.type === "rate_limit" && event.status === "waits"
-    ? `waits for the usage limit until ${oneLine(event.resets_at ?? "")}`
-    : null;
+/** The limit or model it waits for, no person; null: nothing. */
+export const pauseLine = (job: Waits): string | null => {
+  const until = limitedUntil(job);
+  if (until !== null) return `waits for the usage limit until ${oneLine(until)}`;
+  if (job.waiting?.kind !== "model") return null;
+  return `waits for the model, which did not answer: asked again at ${oneLine(job.waiting.until)}`;
+};
 
-/** What a person is asked, whole. */
+/** The usage limit or the model that an event of a job waits for; null: none. */
+export const pauseNote = (event: JobEvent): string | null => {
+  if (event.type === "rate_limit" && event.status === "waits")
+    return `waits for the usage limit until ${oneLine(event.resets_at ?? "")}`;
+  return event.type === "retry" && event.by === "service" ? `waits: ${retryText(event)}` : null;
+};
+
+/** `the model answered 529: asked again in 20 s (2 of 3)` */
+export const retryText = (event: Extract<JobEvent, { type: "retry" }>): string => {
+  const { status, retry, max_retries: most, delay_ms: delay } = event;
+  const answer = status === null ? "did not answer" : `answered ${status}`;
+  return `the model ${answer}: asked again in ${duration(delay)} (${retry} of ${most})`;
+};
+
 export const waitingLines = ({ questions, plan }: Waiting): string[] => [
   ...questions.flatMap(questionLines),
   ...(plan === null ? [] : sanitise(plan).trim().split("\n")),
@@ -33,8 +49,7 @@ export const waitingLines = ({ questions, plan }: Waiting): string[] => [
 
 export const waitingFacts = (job: Job, shorten: (text: string) => string): Fact[] => {
   const { waiting } = job;
-  if (!asksPerson(waiting))
-    return [["Waits for", limitedUntil(job) && `the usage limit, until ${limitedUntil(job)}`]];
+  if (!asksPerson(waiting)) return [["Waits for", pauseLine(job)?.replace("waits for ", "") ?? null]];
   return [
     ...waiting.questions.map((one): Fact => ["Question", questionLines(one).join("\n"), "prose"]),
     ["Plan", waiting.plan === null ? null : shorten(sanitise(waiting.plan).trim()), "prose"],
@@ -42,7 +57,6 @@ export const waitingFacts = (job: Job, shorten: (text: string) => string): Fact[
   ];
 };
 
-/** The commands that answer. */
 export const answerCommands = ({ id, waiting }: Job): [command: string, meaning: string][] => {
   const answer = `svc answer ${id.slice(0, 8)}`;
   if (!asksPerson(waiting)) return [];
@@ -58,7 +72,6 @@ export const answerCommands = ({ id, waiting }: Job): [command: string, meaning:
   ];
 };
 
-/** What is asked, and what answers it. */
 export const askedText = (job: Job): string =>
   [
     `Job ${job.id} waits for ${job.waiting?.kind === "plan" ? "its plan to be approved" : "an answer"}:`,

@@ -47,7 +47,6 @@ const totalOf = (worktrees: readonly Worktree[]): string => {
   ].join("; ");
 };
 
-/** Everything about a worktree. */
 export const worktreePage = (worktree: Worktree, layout: Layout): string => {
   const { worktree_id: id, repo_url: url, status, error, salvage_ref: ref } = worktree;
   return factLines(

@@ -17,7 +17,7 @@ import { until } from "../until.ts";
 let service: Service;
 let inside: (script: string, ...args: string[]) => Promise<string>;
 
-const disks = { jobs: "1m", repos: "4m", worktrees: "2m" };
+const disks = { jobs: "1m", repos: "4m", worktrees: "4m" };
 type Disk = keyof typeof disks;
 const directory = (disk: Disk): string => join(service.home, disk);
 

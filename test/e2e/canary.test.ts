@@ -86,7 +86,7 @@ const allAnswers = async ({ service, keys, token }: CanaryWorld, jobs: Job[]): P
 const allWords = async ({ service }: CanaryWorld, jobs: Job[]): Promise<string> => {
   let words = "";
   for (const { id } of jobs)
-    for await (const event of service.client.events(id, { signal: AbortSignal.timeout(30_000) }))
+    for await (const event of service.client.events(id, { signal: AbortSignal.timeout(100_000) }))
       if (event.type === "text" || event.type === "thinking") words += event.text;
   return words;
 };

@@ -1,4 +1,4 @@
-import { mkdir, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
@@ -23,12 +23,18 @@ let env: Record<string, string>;
 const needs = (file: string, then: string): string =>
   `test "$(ls)" = README.md || test -f ${file} || { echo 'scenario: ${then}'; exit 3; }`;
 
+const readme = await readFile(join(import.meta.dirname, "../../README.md"), "utf8");
+
+/** What README names as the checks of a profile. */
+const readmeChecks = /`checks: (\[\{.*?\}\])`/.exec(readme)?.[1] ?? "";
+
 const profiles: Record<string, object> = {
   mended: {
     deliver: { title: "{profile}: {summary}", body: "{task}, by job {job_id} on {branch}" },
     checks: [{ name: "mended", run: needs("mended.txt", 'work {"file": "mended.txt"}') }],
   },
   draft: { checks: [{ name: "tests", run: needs("never.txt", "work") }], check_rounds: 0, on_red: "draft" },
+  strict: { extends: "readme", check_rounds: 0 },
   kept: { checks: [{ name: "tests", run: needs("never.txt", "work") }], check_rounds: 0 },
   curious: {
     checks: [
@@ -59,6 +65,7 @@ const profilesIn = async (home: string): Promise<void> => {
   await mkdir(directory, { recursive: true });
   for (const [name, keys] of Object.entries(profiles))
     await writeFile(join(directory, `${name}.yml`), JSON.stringify({ extends: "code", ...keys }));
+  await writeFile(join(directory, "readme.yml"), `extends: code\nchecks: ${readmeChecks}\n`);
 };
 
 beforeAll(async () => {
@@ -83,10 +90,82 @@ test("red checks are told to the agent, which mends its work: a pull request tha
   expect(pullOf(job)).toMatchObject({ draft: false, title: `mended: ${job.summary}` });
   const text = `Write it, by job ${job.id} on ${job.branch}\n\n### Checks\n\n- mended: passed`;
   expect(pullOf(job)?.body).toContain(text);
-  const shown = await svc(["job", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  const shown = await svc(["job", job.id], { env: portOf(service) });
   expect(shown.stdout).toMatch(/Checks +mended: passed, /);
-  const logs = await svc(["logs", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  const logs = await svc(["logs", job.id], { env: portOf(service) });
   expect(logs.stdout).toMatch(/check mended .*\n[^]*check mended +failed, exit code 3/);
+});
+
+/** A repository whose date test is red. It says to the scripted agent what to do next. */
+const withRedTest = async (name: string, then: string) => {
+  const run = `test "$(cat date.txt)" = 2026-11-28 || { echo 'scenario: ${then}'; exit 1; }`;
+  const files = {
+    "package.json": JSON.stringify({ scripts: { test: "sh date.test.sh" } }),
+    "date.test.sh": run,
+  };
+  return await host.createRepository("acme", name, { seed: files });
+};
+
+/** README's example, with the profile of its paragraph. */
+const readmeExample = async (url: string, ...more: string[]) => {
+  const [line = ""] = /^svc run "Fix the failing date test".*$/m.exec(readme) ?? [];
+  const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain = ""]) => quoted ?? plain);
+  const args = words.slice(1).map((word) => (word === "$REPO" ? url : word));
+  const done = await svc([...args, "-p", "readme", ...more], { env: portOf(service) });
+  const [id = ""] = /^[0-9a-f-]{36}$/m.exec(done.stdout) ?? [];
+  return { ...done, job: (await service.client.get_job({ job_id: id })).job };
+};
+
+const portOf = ({ url }: Service) => ({ SERVICE_PORT: new URL(url).port });
+
+test("README's example: the date test was red before, the agent is told that it still is, and mends it", async () => {
+  const mend = 'work {"file": "date.txt", "content": "2026-11-28"}';
+  const { job, code, stdout } = await readmeExample((await withRedTest("date", mend)).url);
+  expect({ code, job }).toMatchObject({
+    code: 0,
+    job: {
+      status: "succeeded",
+      outcome: "changed",
+      warnings: [],
+      checks: [{ name: "tests", status: "passed" }],
+    },
+  });
+  expect(stdout).toMatch(/^Status +succeeded$/m);
+  expect(pullOf(job)).toMatchObject({ draft: false });
+  expect(pullOf(job)?.body).not.toContain("red before");
+});
+
+test("README's example with an agent that does not mend it: succeeded, and told at each door; --must-pass: failed", async () => {
+  const { url } = await withRedTest("other", "commit-nothing");
+  const { job, code, stdout } = await readmeExample(url);
+  const words = "tests was red before and still is";
+  expect({ code, job }).toMatchObject({
+    code: 0,
+    job: {
+      status: "succeeded",
+      outcome: "changed",
+      warnings: [words],
+      checks: [{ status: "failed_before" }],
+    },
+  });
+  expect(stdout).toMatch(new RegExp(`^Status +succeeded \\(${words}\\)$`, "m"));
+  expect(stdout).toMatch(new RegExp(`^Warnings +- ${words}$`, "m"));
+  // Two rounds, and what was told before the first.
+  expect(stdout.match(/check tests .*npm test/g)).toHaveLength(4);
+  expect(pullOf(job)).toMatchObject({ draft: false });
+  expect(pullOf(job)?.body).toMatch(new RegExp(`^> \\[!WARNING\\]\n> ${words}: see the end\\.\n`));
+  expect(pullOf(job)?.body).toMatch(/- tests: failed, as before the change\n\n#### tests\n/);
+  const { stdout: list } = await svc(["jobs"], { env: portOf(service) });
+  expect(list).toMatch(new RegExp(`^${job.id.slice(0, 8)} +succeeded ! .* → ${words}`, "m"));
+  const { stdout: line } = await svc(["wait", job.id], { env: portOf(service) });
+  expect(line).toContain(`succeeded (${words})`);
+
+  const again = await readmeExample(url, "--must-pass", "-p", "strict");
+  expect(again).toMatchObject({
+    code: 1,
+    job: { failure_reason: "checks_failed", checks: [{ status: "failed", before: { status: "failed" } }] },
+  });
+  expect(again.job.options.must_pass).toBe(true);
 });
 
 test("checks that stay red fail the job: with on_red: draft its pull request is none that is ready, also one that was", async () => {
@@ -111,11 +190,9 @@ test("checks that stay red fail the job: with on_red: draft its pull request is 
   expect(pull).toMatchObject({ draft: true, head: job.branch });
   expect(pull?.body).toMatch(/^> \[!WARNING\]\n> Not ready for review: checks are red/);
   expect(pull?.body).toContain("#### tests\n\n```\nscenario: work\n```");
-  const shown = await svc(["job", job.id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  const shown = await svc(["job", job.id], { env: portOf(service) });
   expect(shown.stdout).toContain("Output of tests\nscenario: work\n");
-  const listed = await svc(["jobs", "--outcome", "checks_failed"], {
-    env: { SERVICE_PORT: new URL(service.url).port },
-  });
+  const listed = await svc(["jobs", "--outcome", "checks_failed"], { env: portOf(service) });
   expect(listed.stdout).toContain(job.id.slice(0, 8));
 });
 
@@ -159,7 +236,7 @@ test("a job whose service is killed while its checks run is taken up by the next
       const { job: now } = await service.client.get_job({ job_id: job.id });
       return now.ended_at === null ? null : now;
     },
-    { seconds: 30, what: "its end" },
+    { what: "its end" },
   );
   expect(ended).toMatchObject({
     status: "succeeded",

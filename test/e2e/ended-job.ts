@@ -14,7 +14,7 @@ export const runJob = async (
       const { job: now } = await service.client.get_job({ job_id: job.id });
       return now.ended_at === null ? null : now;
     },
-    { seconds: 45, what: `job ${job.id} to end` },
+    { what: `job ${job.id} to end` },
   );
 };
 

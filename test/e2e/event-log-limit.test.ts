@@ -12,7 +12,7 @@ const typesOfJob = async (task: string): Promise<string[]> => {
   const { id } = await asks(service).submit({ task });
   expect(await asks(service).ended(id)).toMatchObject({ status: "succeeded" });
   const types: string[] = [];
-  for await (const event of service.client.events(id, { signal: AbortSignal.timeout(30_000) }))
+  for await (const event of service.client.events(id, { signal: AbortSignal.timeout(100_000) }))
     types.push(event.type);
   return types;
 };

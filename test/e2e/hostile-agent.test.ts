@@ -25,7 +25,9 @@ beforeAll(async () => {
   const agentHome = await temporaryDirectory();
   script = join(home, "attack.sh");
   const cli = join(home, "cli");
-  await writeFile(cli, `#!/bin/sh\n"${fakeAgent}" "$@"\ncode=$?\n. "${script}"\nexit $code\n`, {
+  const attacks = `"${fakeAgent}" "$@"\ncode=$?\n. "${script}"\nexit $code\n`;
+  // It is asked its version outside of any job, too.
+  await writeFile(cli, `#!/bin/sh\n[ "$1" != --version ] || exec "${fakeAgent}" "$@"\n${attacks}`, {
     mode: 0o755,
   });
   service = await startService({
@@ -200,7 +202,7 @@ test("an agent that replaces the worktree itself by a link gains nothing: its jo
 const nextJobWorks = async (): Promise<void> => {
   await writeFile(script, "");
   const next = await run('scenario: noop {"dirt": true}');
-  expect(next).toMatchObject({ status: "succeeded" });
+  expect(next, `${next.failure_reason}: ${next.error}`).toMatchObject({ status: "succeeded" });
   expect(await remote.show(`${next.branch}:dirt.txt`)).toBe("dirt");
   await expectUntouched();
 };

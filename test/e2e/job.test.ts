@@ -32,7 +32,7 @@ test("a task ends with its branch pushed to the remote, a commit that is the age
   });
   const follow = async (after = 0): Promise<JobEvent[]> => {
     const events: JobEvent[] = [];
-    const signal = AbortSignal.timeout(60_000);
+    const signal = AbortSignal.timeout(100_000);
     for await (const event of service.client.events(queued.id, { after, signal })) events.push(event);
     return events;
   };

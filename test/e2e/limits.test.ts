@@ -14,12 +14,13 @@ import { until } from "../until.ts";
 const model = await startFakeModel();
 afterFile(() => model.close());
 
-/** The real CLI, which a service with a long-lived token does not tell where the model is. */
+/** The real CLI, which a service with a long-lived token does not tell where the model is. That of the profile `away` is nowhere. */
 const cliOf = async (home: string): Promise<string> => {
   const wrapper = join(home, "claude");
   const cli = join(import.meta.dirname, "../../node_modules/.bin/claude");
-  const env = `ANTHROPIC_BASE_URL=${model.url} CLAUDE_CODE_MAX_RETRIES=1`;
-  await writeFile(wrapper, `#!/bin/sh\n${env} exec ${cli} "$@"\n`);
+  const url = `[ "$SERVICE_PROFILE" = away ] && url=http://127.0.0.1:1 || url=${model.url}`;
+  const env = `ANTHROPIC_BASE_URL=$url CLAUDE_CODE_MAX_RETRIES=1`;
+  await writeFile(wrapper, `#!/bin/sh\n${url}\n${env} exec ${cli} "$@"\n`);
   await chmod(wrapper, 0o755);
   return wrapper;
 };
@@ -30,6 +31,7 @@ await mkdir(profiles, { recursive: true });
 for (const [name, how] of [
   ["failing", "fail"],
   ["keyed", "api_key"],
+  ["away", "fail"],
 ])
   await writeFile(join(profiles, `${name}.yml`), `extends: code\nauto_pr: false\non_limit: ${how}\n`);
 const env = {
@@ -39,7 +41,7 @@ const env = {
   ANTHROPIC_API_KEY: "key-beside-it",
   SERVICE_LIMIT_JITTER: "1",
   SERVICE_LIMIT_PAUSES: "1",
-  SERVICE_OVERLOAD_PAUSES: "1",
+  SERVICE_OVERLOAD_PAUSES: "1,3",
 };
 
 /** Requests of the model in which a text occurs, and how often at most in one of them. */
@@ -81,7 +83,7 @@ test("a limit with a reset time parks the job and holds others; who looks is tol
   const list = await svc(["jobs"], at);
   expect(list.stdout.match(new RegExp(`limited .*marker-(one|two).*→ ${waits}`, "g"))).toHaveLength(2);
   expect((await svc(["job", id], at)).stdout).toMatch(
-    new RegExp(`^Status +limited$[^]*^Waits for +the usage limit, until ${time}$`, "m"),
+    new RegExp(`^Status +limited$[^]*^Waits for +the usage limit until ${time}$`, "m"),
   );
   expect((await svc(["answer", id, "Go on"], at)).code).toBe(1);
   const waiter = startSvc(["wait", id], at);
@@ -138,4 +140,45 @@ test("a limit without a time, an overload, and a limit of a profile that fails, 
     .filter(({ body }) => JSON.stringify(body ?? "").includes("marker-eight"))
     .map(({ headers }) => headers["x-api-key"] ?? headers.authorization);
   expect(credentials).toEqual(["Bearer subscription-token", "key-beside-it"]);
+});
+
+test("a job whose model is away waits for it in four processes of one session, and says so; then it succeeds, or fails", async () => {
+  const ask = asks(service);
+  const refused = await ask.submit({ task: "scenario: text", profile: "away" });
+  const { id } = await ask.submit({
+    task: 'marker-nine\nscenario: error {"status": 500, "message": "down", "times": 6}',
+  });
+  const waiter = startSvc(["wait", id], { env: { SERVICE_PORT: new URL(service.url).port } });
+  const { waiting } = await ask.when(
+    id,
+    (job) => job.waiting?.id === "model_2",
+    "to wait for its model",
+    120,
+  );
+  expect(Date.parse(waiting?.until ?? "")).toBe(Date.parse(waiting?.asked_at ?? "") + 3000);
+  await expect(service.client.answer_job({ job_id: id, text: "Go on" })).rejects.toMatchObject({
+    status: 409,
+    code: "not_waiting",
+    message: expect.stringContaining("asked again by itself") as string,
+  });
+  const [done, failed] = await Promise.all(
+    [id, refused.id].map((each) => ask.when(each, (job) => job.ended_at !== null, "to end", 120)),
+  );
+  expect(done).toMatchObject({ status: "succeeded", output: "Done.", attempt: 1, waiting: null });
+  expect(told("marker-nine").most).toBe(1);
+  expect((await waiter.ended).code).toBe(0);
+  for (const [nth, pause] of [1, 3, 3].entries())
+    expect(waiter.output.stderr).toContain(
+      `the model answered 500: asked again in ${pause}.0 s (${nth + 1} of 3)`,
+    );
+
+  expect(failed).toMatchObject({
+    failure_reason: "api_error",
+    retryable: true,
+    attempt: 1,
+    waiting: null,
+    error: expect.stringContaining("ECONNREFUSED") as string,
+  });
+  const tries = failed?.warnings.filter((text) => text.includes("did not answer; the agent went on"));
+  expect(tries).toHaveLength(3);
 });

@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isFinal, type Job } from "../../src/contract/job.ts";
+import { bothClis } from "../agent-clis.ts";
 import { startFakeModel, type FakeModel } from "../fake-model/fake-model.ts";
 import { mcpDoors } from "../mcp-doors.ts";
 import { makeRemote } from "../remote.ts";
@@ -82,9 +83,9 @@ const keepsItsQuestion = async (
   return second;
 };
 
-describe("the real CLI", () => {
+describe.each(bothClis)("$which CLI", ({ cli }) => {
   const env = () => ({
-    SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "../../node_modules/.bin/claude"),
+    SERVICE_AGENT_CLI_BINARY: cli,
     MODEL_API_BASE_URL: model.url,
     MODEL_API_AUTH_TOKEN: "model-token",
   });

@@ -49,14 +49,11 @@ test("a session of the real CLI continues where its worktree is, and on another 
   expect(second.job).toMatchObject({ status: "succeeded", pod_name: home, output: "As I said." });
 
   await services.get(home)?.kill();
-  await until(async () => (await service.client.list_instances({})).count === 1, { seconds: 30 });
-  const third = await until(
-    async () => {
-      const { job } = await service.client.run_task({ task: say("Once more."), ...resumed });
-      return job.pod_name === other && job;
-    },
-    { seconds: 50 },
-  );
+  await until(async () => (await service.client.list_instances({})).count === 1);
+  const third = await until(async () => {
+    const { job } = await service.client.run_task({ task: say("Once more."), ...resumed });
+    return job.pod_name === other && job;
+  });
   expect(third).toMatchObject({
     status: "succeeded",
     output: "Once more.",

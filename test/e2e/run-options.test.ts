@@ -33,6 +33,7 @@ test("the agent gets the model, the turns and the files of its own job, and the 
     branch: null,
     title: null,
     plan: null,
+    must_pass: null,
     setup_only: null,
     submodules: null,
     lfs: null,

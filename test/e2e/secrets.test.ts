@@ -120,7 +120,7 @@ test("secrets of each phase are found nowhere but where they belong", async () =
   const seen = await readFile(join(String(job.worktree_path), "seen.ignored"), "utf8");
   expect(seen).toMatch(/^AGENT_SECRET=svc_placeholder_[0-9a-f]{40}$/m);
   const events = await Array.fromAsync(
-    service.client.events(job.id, { signal: AbortSignal.timeout(30_000) }),
+    service.client.events(job.id, { signal: AbortSignal.timeout(100_000) }),
   );
   expect(JSON.stringify(events)).toContain("***");
   const asked = ["jobs", `jobs/${job.id}`, `jobs/${job.id}/diff`, "secrets", "metrics", "openapi.json"].map(

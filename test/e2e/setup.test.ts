@@ -107,7 +107,7 @@ test("a repository's setup is run in the sandbox with its hosts alone; the agent
   expect(logs).not.toMatch(/sk-canary|ANTHROPIC/);
 });
 
-test("it can be tried alone, without a model, and be looked at before", async () => {
+test("it can be tried alone, without a model", async () => {
   const file = {
     run: ["echo trying"],
     services: [{ name: "db", command: "true", ready: "true" }],
@@ -125,17 +125,6 @@ test("it can be tried alone, without a model, and be looked at before", async ()
   expect(good.code).toBe(0);
   expect(JSON.parse(good.stdout)).toMatchObject({
     job: { status: "succeeded", setup: { exit_code: 0 }, session_id: null },
-  });
-  const looked = await svc(["doctor", "--repo", repo, "--json"], { env });
-  const checks = (JSON.parse(looked.stdout) as { checks: { name: string; message: string }[] }).checks;
-  expect(Object.fromEntries(checks.map(({ name, message }) => [name, message]))).toMatchObject({
-    job: expect.stringMatching(
-      /^code \(SERVICE_DEFAULT_PROFILE\), [0-9a-f]{12} of the default branch$/,
-    ) as string,
-    setup: "Of .svc/setup.yml, and the profile; $ echo trying; service db; LEVEL is set; at most 600 s",
-    "setup hosts": "registry.npmjs.org, registry.yarnpkg.com",
-    refused: expect.stringContaining("never.invalid: allow them in") as string,
-    versions: "Not there: no-such-program 3",
   });
 });
 

@@ -117,13 +117,10 @@ test("a service on stdio has a door for telemetry only, on loopback", async () =
   await service.ask("initialize", initialize);
   const { file, task } = await showEnvironment();
   const id = await submit(service, task);
-  const environment = await until(
-    async () => {
-      const read = await readEnvironment(file).catch(() => null);
-      return read !== null && "OTEL_EXPORTER_OTLP_HEADERS" in read ? read : null;
-    },
-    { seconds: 30 },
-  );
+  const environment = await until(async () => {
+    const read = await readEnvironment(file).catch(() => null);
+    return read !== null && "OTEL_EXPORTER_OTLP_HEADERS" in read ? read : null;
+  });
   const endpoint = environment["OTEL_EXPORTER_OTLP_ENDPOINT"] ?? "";
   expect(endpoint).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/otlp$/);
   expect((await post(`${endpoint}/v1/logs`, tokenIn(environment))).status).toBe(200);
@@ -131,7 +128,6 @@ test("a service on stdio has a door for telemetry only, on loopback", async () =
   for (const path of ["jobs", "health", "mcp"])
     expect((await fetch(new URL(path, endpoint))).status).toBe(404);
   await until(() => service.output.stderr.includes("/otlp/v1/metrics"), {
-    seconds: 30,
     what: `job ${id} to report`,
   });
 });

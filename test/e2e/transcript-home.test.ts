@@ -76,4 +76,4 @@ test.concurrent("two instances share one home, and both list the jobs of a sessi
   const noted = (await originsOf(cluster.shared)).map(({ job_id }) => job_id);
   expect(noted).toHaveLength(2);
   expect(new Set(noted)).toEqual(new Set(jobs.map(({ id }) => id)));
-}, 60_000);
+});

@@ -182,13 +182,19 @@ test("a job that waits is the first of the list", async () => {
   ]);
 });
 
-test("a job that waits for a usage limit says until when, on its page and in the list, and asks nothing", async () => {
-  const limit: Waiting = { ...question, kind: "limit", questions: [], until: "2026-05-01T13:00:00.000Z" };
-  const { page, faults } = await openAsking(`/ui/jobs/${id}`, limit);
-  await page.getByRole("status").getByText("limited").waitFor();
-  await page.getByText("waits for the usage limit until 2026-05-01T13:00:00.000Z").waitFor();
-  expect(await form(page).count()).toBe(0);
-  await page.goto(`${service.url}/ui/jobs`);
-  await page.getByText("→ waits for the usage limit until 2026-05-01T13:00:00.000Z").waitFor();
-  expect(faults).toEqual([]);
-});
+test.each([
+  ["a usage limit", "limit", "limited", "waits for the usage limit until"],
+  ["a model that is away", "model", "running", "waits for the model, which did not answer: asked again at"],
+] as const)(
+  "a job that waits for %s says until when, on its page and in the list, and asks nothing",
+  async (_what, kind, state, said) => {
+    const until = "2026-05-01T13:00:00.000Z";
+    const { page, faults } = await openAsking(`/ui/jobs/${id}`, { ...question, kind, questions: [], until });
+    await page.getByRole("status").getByText(state).waitFor();
+    await page.getByText(`${said} ${until}`).waitFor();
+    expect(await form(page).count()).toBe(0);
+    await page.goto(`${service.url}/ui/jobs`);
+    await page.getByText(`→ ${said} ${until}`).waitFor();
+    expect(faults).toEqual([]);
+  },
+);

@@ -230,7 +230,7 @@ test("after broken connections every event is there once", async () => {
       await page.mouse.wheel(0, 300);
       return seen.size === 30;
     },
-    { seconds: 20, what: "each of thirty steps, once" },
+    { what: "each of thirty steps, once" },
   );
 });
 

@@ -20,13 +20,23 @@ const repositories = [
   "git@git.example.org:platform/ingest.git",
 ];
 
-/** Writes jobs that have ended where a service that starts in this home finds them; the newest is `tasks[0]`. */
-export const storeJobs = async (home: string, count: number): Promise<void> => {
+/**
+ * Writes jobs that have ended where a service that starts in this home finds them; the newest is `tasks[0]`. `over`: what
+ * the newest has besides.
+ */
+export const storeJobs = async (
+  home: string,
+  count: number,
+  over: Partial<JobRecord> = {},
+): Promise<void> => {
   const directory = join(home, ".service", "jobs");
   await mkdir(directory, { recursive: true });
   await requireFormat(inFiles(directory), { mark: true });
   const now = Date.now();
-  const records = Array.from({ length: count }, (_, at) => ended(at, now - 60_000 - at * 47 * 60_000));
+  const records = Array.from({ length: count }, (_, at) => ({
+    ...ended(at, now - 60_000 - at * 47 * 60_000),
+    ...(at === 0 && over),
+  }));
   await Promise.all(
     records.map((record) => writeFile(join(directory, `${record.id}.json`), JSON.stringify(record))),
   );

@@ -12,7 +12,7 @@ export const Checks = ({ job: { checks } }: { job: Job }) =>
         {checks.map((check) => (
           <li key={check.name}>
             <details open={isRed(check)}>
-              <summary>
+              <summary className={isRed(check) ? "fault" : undefined}>
                 {check.name}: {checkEnd(check)}
               </summary>
               <pre>{sanitise(check.log) || "(no output)"}</pre>

@@ -3,13 +3,14 @@ import { useState, type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { retryInput } from "../../../src/client/again.ts";
 import { continueInput } from "../../../src/contract/message.ts";
-import { isFinal, limitedUntil, type Job, type Usage } from "../../../src/contract/job.ts";
+import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { adviceFor } from "../../../src/view/advice.ts";
+import { leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
 import { cost, duration } from "../../../src/view/quantities.ts";
 import { refusedLines } from "../../../src/view/sandbox.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
-import { waitingLine } from "../../../src/view/waiting.ts";
+import { pauseLine } from "../../../src/view/waiting.ts";
 import { Dialog, Form } from "../parts/dialog.tsx";
 import { Title } from "../parts/states.tsx";
 import { Copy, Duration, hasChange, isWeb, Repository, State, useNow } from "../parts/values.tsx";
@@ -37,9 +38,10 @@ export const JobHeader = ({ job, follower }: Props) => {
             <State status={stateOf(job)} />
           </span>
         </li>
-        <Fact>{limitedUntil(job) && waitingLine(job)}</Fact>
+        <Fact>{pauseLine(job)}</Fact>
         <Fact>{job.outcome?.replaceAll("_", " ")}</Fact>
         <Fact className="fault">{job.failure_reason?.replaceAll("_", " ")}</Fact>
+        <Fact className="fault">{leftRed(job)}</Fact>
         <Fact>{job.repo_url && <Repository url={job.repo_url} />}</Fact>
         <Fact className="mono">{job.branch && oneLine(`${job.base_ref} → ${job.branch}`)}</Fact>
         <Fact>{oneLine(`${job.profile} (${job.profile_rule})`)}</Fact>

@@ -1,6 +1,7 @@
 import { memo, useEffect, useRef, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
+import { leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { waitingLine } from "../../../src/view/waiting.ts";
@@ -47,13 +48,16 @@ const firstLine = (task: string): string => oneLine(/\S[^\n]{0,299}/.exec(task)?
 const TaskLink = ({ job, isSelected }: Props) => {
   const { id, task, outcome, summary } = job;
   const waits = waitingLine(job);
+  const red = leftRed(job);
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isSelected) link.current?.focus({ preventScroll: true });
   }, [isSelected]);
   return (
     <Link ref={link} className="whole" href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
+      {red !== null && <strong className="fault">! </strong>}
       {firstLine(task)}
+      {red !== null && <span className="fault"> → {red}</span>}
       {waits !== null && <span> → {firstLine(waits)}</span>}
       {outcome !== null && (
         <span className="faint">
