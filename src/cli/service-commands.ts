@@ -52,14 +52,12 @@ export const addServiceCommands = (program: Command, lazily: Lazily): void => {
     .command("doctor")
     .summary("check what jobs need on this machine, and say what to do")
     .description(
-      "Check git, the agent CLI, the model credential, gh and its rights, disk, store, clock and service, with the settings that svc serve would have. Exit 1 when there is a fault.",
+      "Check git, the agent CLI, the model, gh and its rights, disk, store, clock and service, with the settings that svc serve would have. The agent CLI runs one turn in its sandbox with a scripted model, at most 60 s. The model's address gets one request, which costs nothing. Exit 1 when there is a fault.",
     )
-    .addOption(new Option("--offline", "do not ask the git host, and write nothing").conflicts("repo"))
-    .option("-r, --repo <url>", "say what a job of this git repository would get, too")
-    .option("-p, --profile <name>", "with --repo: its profile", "auto")
-    .option("--base, --base-ref <ref>", "with --repo: its branch or tag (default: the default branch)")
+    .addOption(new Option("--offline", "run no agent, ask nobody, write nothing").conflicts("askModel"))
+    .option("--ask-model [name]", "let the real model (sonnet) answer one turn, too; costs a few cents")
     .option("--json", "print the checks as JSON")
-    .addHelpText(...examples("svc doctor", "svc doctor --offline --json", "svc doctor --repo acme/app"))
+    .addHelpText(...examples("svc doctor", "svc doctor --offline --json"))
     .action(lazily(async () => (await import("./commands/doctor.ts")).doctor));
   program
     .command("agents")

@@ -209,6 +209,7 @@ const submitOptions = (command: Command): Command =>
     .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
     .option("--max-turns <number>", "end the agent after this many calls of the model", whole(1, 1_000_000))
     .option("--plan", "let a person approve the agent's plan before it works")
+    .option("--must-pass", "fail the job for checks that stay red, also those that were red before")
     .option("--submodules", "check out submodules, too")
     .option("--recurse-submodules", "check out submodules and theirs, too")
     .option("--lfs", "download files that are in Git LFS")

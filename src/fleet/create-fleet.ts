@@ -12,7 +12,6 @@ type Options = {
   /** The service that is asked when kubectl finds no instance. */
   baseUrl: string;
   apiKey: string | undefined;
-  /** Environment of kubectl. */
   env: NodeJS.ProcessEnv;
   /** How long kubectl, and an instance, may take to answer, seconds. */
   patience?: number;

@@ -13,7 +13,7 @@ export type Remote = {
   state: "ready" | "draining" | "unreachable";
   /** Why it is unreachable, a sentence that says what to do; else null. */
   fault: string | null;
-  /** What it says of itself; null: it could not be asked. */
+  /** Its own description; null: it could not be asked. */
   instance: Instance | null;
   /** Jobs that are queued in its store; null: it could not be asked. */
   waiting: number | null;

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { CommandMissingError, runCommand, type CommandResult } from "../lib/command.ts";
 import type { Takeover } from "./fleet.ts";
 
-/** A pod of the service. */
 export type Pod = {
   name: string;
   namespace: string;
@@ -21,7 +20,7 @@ type Options = {
 const label = ["app.kubernetes.io/component", "service"] as const;
 /** A pod with this variable is an instance without the label, too. */
 const transport = "SERVICE_TRANSPORT";
-/** What tells an instance from other pods. */
+/** The sign that tells an instance from other pods. */
 export const sign = `label ${label.join("=")} or the variable ${transport}`;
 
 /** The cluster of kubectl's current context. Every function rejects with a sentence that says what to do. */
@@ -48,7 +47,7 @@ export const createKubectl = ({ env, patience }: Options) => {
   const at = ({ namespace }: Pod): string[] => [`--context=${context}`, `--namespace=${namespace}`];
 
   return {
-    /** Those in the namespace of the current context. */
+    /** The pods in the namespace of the current context. */
     pods: async (signal: AbortSignal): Promise<Pod[]> => {
       const scope = [`--context=${await readContext(signal)}`, `--request-timeout=${patience}s`];
       const text = await read([...scope, "get", "pods", "--output=json"], signal);

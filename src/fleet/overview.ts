@@ -14,7 +14,7 @@ type Overview = z.infer<typeof Overview>;
 /** `patience`: how long an instance may take to answer, seconds. */
 export type Way = { apiKey: string | undefined; patience: number; signal: AbortSignal };
 
-/** What the service at `url` says of the instances that share its store. Rejects with a sentence that says what to do. */
+/** Asks the service at `url` for the instances that share its store. Rejects with a sentence that says what to do. */
 export const askOverview = async (url: string, { apiKey, patience, signal }: Way): Promise<Overview> => {
   const limit = AbortSignal.timeout(patience * 1000);
   try {

@@ -1,13 +1,9 @@
-import { isRecent, oldestAsking } from "../agents/claude/version.ts";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { modelCredential, modelProblem } from "../config/model-credential.ts";
 import { secretValues } from "../config/secrets.ts";
-import type { Settings } from "../config/variables.ts";
 import type { Check } from "../contract/instance.ts";
-import { runCommand } from "../lib/command.ts";
 import { locksWork } from "../lib/file-lock.ts";
-import { git, pickEnvironment } from "../lib/git.ts";
+import { git } from "../lib/git.ts";
 import { createLog } from "../lib/log.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
@@ -17,28 +13,21 @@ import { keyProblem } from "../secrets/seal.ts";
 import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
 import { probeSandboxes } from "../sandbox/sandbox.ts";
+import { checkAgent } from "./doctor/agent.ts";
+import { Warning, type Diagnosis } from "./doctor/diagnosis.ts";
+import { askModel, checkModel } from "./doctor/model.ts";
 import { freeRoom, minRoom, sandboxText } from "./readiness.ts";
 
-type Diagnosis = {
-  settings: Settings;
-  /** The service's own environment. */
-  env: NodeJS.ProcessEnv;
-  signal: AbortSignal;
-  /** Does not ask the git host, and writes nothing. */
-  offline: boolean;
-};
-
-/** Not as it should be, but jobs can run. Any other error is a fault. */
-class Warning extends Error {}
-
 /** Checks what jobs need on this machine, as the service would use it. No message has a secret in it. */
-export const diagnose = async (request: Diagnosis): Promise<Check[]> => {
-  const redact = createRedactor(secretValues(request.settings, request.env));
+export const diagnose = async (asked: Omit<Diagnosis, "redact">): Promise<Check[]> => {
+  const redact = createRedactor(secretValues(asked.settings, asked.env));
+  const request = { ...asked, redact };
   const host = request.offline ? Promise.resolve(null) : askGitHost(request);
   const checks = {
     git: gitVersion(request),
-    agent: agentVersion(request),
-    model: modelAccess(request),
+    agent: checkAgent(request),
+    model: checkModel(request),
+    ...(request.askModel !== false && { answer: askModel(request) }),
     sandbox: sandbox(request),
     "git host": rights(request, host),
     disk: room(request),
@@ -63,37 +52,6 @@ const gitVersion = async (request: Diagnosis): Promise<string> => {
   const problems = await selfTest({ ...request, readOnly: request.offline });
   if (problems.length > 0) throw new Error(problems.join(" "));
   return (await git(["version"], { ...request, timeoutSeconds: 10 })).stdout.trim();
-};
-
-/** A home in which nothing can be made, not even by root: nothing of the user's own is read. */
-const nowhere = "/dev/null";
-
-const agentVersion = async ({ settings, env, signal }: Diagnosis): Promise<string> => {
-  const wayOut = "install the agent CLI, or point SERVICE_AGENT_CLI_BINARY at it";
-  const found = await findExecutable(settings.agentCliBinary, env["PATH"] ?? "");
-  if (!found.ok) throw new Error(`${found.message} Every job will fail: ${wayOut}`);
-  const listed = Object.fromEntries(settings.agentEnv.map((name) => [name, env[name]]));
-  const said = await runCommand({
-    command: found.path,
-    args: ["--version"],
-    cwd: "/",
-    env: { ...pickEnvironment(env), ...listed, HOME: nowhere, CLAUDE_CONFIG_DIR: nowhere },
-    timeoutSeconds: 30,
-    signal,
-  });
-  const version = `${said.stdout.trim().slice(0, 100)} (${found.path})`;
-  if (said.exitCode === 0 && !isRecent(said.stdout))
-    throw new Warning(`${version}: agents can ask no questions; that needs ${oldestAsking} or later`);
-  if (said.exitCode === 0) return version;
-  throw new Error(`${found.path} --version fails: ${said.stderr.trim().slice(0, 300)}; ${wayOut}`);
-};
-
-const modelAccess = async ({ settings }: Diagnosis): Promise<string> => {
-  const problem = modelProblem(settings);
-  if (problem !== null) throw new Error(problem);
-  const credential = modelCredential(settings);
-  if (credential !== null) return `${credential} is set; the first job shows whether the model accepts it`;
-  throw new Warning("No model credential is known here; svc run shows whether agents need one");
 };
 
 /** Runs the whole list of arguments that a run would get, of each kind. */

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
+import { locateCli } from "../agents/claude/locate.ts";
 import { companionsDirectory, createCompanions } from "../companions/companions.ts";
 import type { Settings } from "../config/variables.ts";
 import { createLog } from "../lib/log.ts";
@@ -60,3 +61,7 @@ const agentOf = (layer: Layer | BrokenLayer): LocalAgent => {
     system_prompt: usable?.prompt ?? null,
   };
 };
+
+/** The agent CLI for conversations with them. */
+export const localAgentCli = ({ agentCliBinary }: Settings): Promise<string> =>
+  locateCli(agentCliBinary, process.env["PATH"]);

@@ -99,7 +99,10 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   const env = { ...given, [instanceVariable]: mark };
   const { signal } = closing;
   const context: ServiceContext = { settings, env, now, newId: randomUUID, redact, log, signal };
-  const { repos, companions, profiles } = await openSources(context, stores);
+  const { reserved } = boundaryOf(settings, homedir());
+  const { sandbox, warning: sandboxWarning } = await createSandbox(settings.agentSandbox, { reserved, mark });
+  if (sandboxWarning !== null) log.warn(sandboxWarning);
+  const { repos, companions, profiles } = await openSources(context, stores, sandbox);
   const disks = createDisks(settings, now);
   const view = createInstancesView({ store, instances: stores.instances, now });
 
@@ -152,9 +155,6 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   /** What is known late: the address of this service, once it listens. */
   let receiver: TelemetryReceiver | null = null;
   let origins: string[] = [];
-  const { reserved } = boundaryOf(settings, homedir());
-  const { sandbox, warning: sandboxWarning } = await createSandbox(settings.agentSandbox, { reserved, mark });
-  if (sandboxWarning !== null) log.warn(sandboxWarning);
   const claude = createClaudeAgent({
     settings,
     env,

@@ -5,6 +5,7 @@ import { createProfiles } from "../profiles/profiles.ts";
 import { createRepos } from "../repos/create.ts";
 import { salvageRef } from "../repos/repos.ts";
 import { boundaryOf } from "../profiles/sandbox-policy.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 import type { ServiceContext } from "./context.ts";
 import type { Stores } from "./stores.ts";
 
@@ -12,6 +13,7 @@ import type { Stores } from "./stores.ts";
 export const openSources = async (
   context: ServiceContext,
   { shared, locks, jobs }: Pick<Stores, "shared" | "locks" | "jobs">,
+  { confine }: Sandbox,
 ) => {
   const { settings, redact, log } = context;
   const warnOfLoss = async (id: string, message: string): Promise<void> => {
@@ -21,6 +23,7 @@ export const openSources = async (
   };
   const repos = createRepos({
     ...context,
+    confine,
     ...(shared && { takeLease: locks.take }),
     onToken: redact.add,
     onLost: (ref, message) => {

@@ -1,3 +1,4 @@
+import { locateCli } from "../agents/claude/locate.ts";
 import { modelProblem } from "../config/model-credential.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import type { Profiles } from "../profiles/profile.ts";
@@ -13,7 +14,7 @@ export const startWarnings = async (
   profiles: Pick<Profiles, "list">,
 ): Promise<string[]> => {
   const [agentCli, gh, repositories] = await Promise.all([
-    findExecutable(settings.agentCliBinary, env["PATH"] ?? ""),
+    locateCli(settings.agentCliBinary, env["PATH"]).then((cli) => findExecutable(cli, env["PATH"] ?? "")),
     findExecutable("gh", env["PATH"] ?? ""),
     selfTest({ settings, env, signal }),
   ]);

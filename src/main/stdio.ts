@@ -47,8 +47,10 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
   follow();
   if (own() === null) for (const warning of warnings) log.warn(warning);
 
-  const moveOn = (): Promise<void> =>
+  /** Replaces the backend that has ended, once for all its calls: a second move would lead to this process itself. */
+  const moveOn = (from: Backend): Promise<void> =>
     (moving ??= (async () => {
+      if (backend !== from) return;
       backend = await join(start, log, stopping.signal);
       follow();
     })().finally(() => (moving = null)));
@@ -56,12 +58,13 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
   const answer: Answer = async (name, given, context) => {
     const until = performance.now() + longestMoveMs;
     for (;;) {
-      const answered = await backend.answer(name, given, context);
-      const isGone = answered.code === "unreachable" && backend.mayEnd && performance.now() < until;
+      const asked = backend;
+      const answered = await asked.answer(name, given, context);
+      const isGone = answered.code === "unreachable" && asked.mayEnd && performance.now() < until;
       if (!isGone || context.signal.aborted || stopping.signal.aborted) return answered;
       // The other process may still be ending.
       await pause(50, stopping.signal);
-      await moveOn().catch((error: unknown) =>
+      await moveOn(asked).catch((error: unknown) =>
         log.warn({ err: error }, "the service could not be taken over"),
       );
     }
@@ -77,9 +80,10 @@ export const startStdio = async (start: Start, signal: AbortSignal): Promise<Run
   const watching = (async () => {
     while (!stopping.signal.aborted) {
       await pause(lookEveryMs, stopping.signal);
-      if (!backend.mayEnd || stopping.signal.aborted) continue;
+      const watched = backend;
+      if (!watched.mayEnd || stopping.signal.aborted) continue;
       // A failure is told by the next call.
-      if (await backend.hasEnded().catch(() => false)) await moveOn().catch(() => undefined);
+      if (await watched.hasEnded().catch(() => false)) await moveOn(watched).catch(() => undefined);
     }
   })();
   return {
@@ -111,24 +115,15 @@ type Backend = {
   hasEnded: () => Promise<boolean>;
 };
 
-/** Becomes the service, or finds the one that has the directory. */
+/**
+ * Becomes the service, or finds the one that has the directory. Tries again when another process was faster and has ended
+ * since, as a client's probe does.
+ */
 const join = async (start: Start, log: Log, signal: AbortSignal): Promise<Backend> => {
   const { settings } = start;
   const directory = stateDirectory(settings);
-  let holder = await holderOf(directory, signal);
-  if (holder === null) {
-    const { startOrchestrator } = await import("./orchestrator.ts");
-    try {
-      const orchestrator = await startOrchestrator(start);
-      if (orchestrator.answer === null) throw new Error("the service has no answer for stdin");
-      return { answer: orchestrator.answer, orchestrator, mayEnd: false, hasEnded: async () => false };
-    } catch (error) {
-      // Another process was faster.
-      if (!(error instanceof InstanceHeldError)) throw error;
-      holder = await holderOf(directory, signal);
-    }
-  }
-  if (holder === null) throw new Error(`The service that used ${directory} has just ended; start again`);
+  const holder = await holderOf(directory, signal);
+  if (holder === null) return (await become(start)) ?? join(start, log, signal);
   const { url } = holder;
   const apiKey = settings.apiKey ?? settings.apiKeys[0];
   const client =
@@ -142,6 +137,19 @@ const join = async (start: Start, log: Log, signal: AbortSignal): Promise<Backen
     mayEnd: url === null,
     hasEnded: async () => (await holderOf(directory, signal)) === null,
   };
+};
+
+/** Starts the service in this process. Returns null when another process was faster. */
+const become = async (start: Start): Promise<Backend | null> => {
+  const { startOrchestrator } = await import("./orchestrator.ts");
+  try {
+    const orchestrator = await startOrchestrator(start);
+    if (orchestrator.answer === null) throw new Error("the service has no answer for stdin");
+    return { answer: orchestrator.answer, orchestrator, mayEnd: false, hasEnded: async () => false };
+  } catch (error) {
+    if (error instanceof InstanceHeldError) return null;
+    throw error;
+  }
 };
 
 type Dependencies = { client: Client; log: Log };

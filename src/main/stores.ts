@@ -3,9 +3,11 @@ import { join } from "node:path";
 import type { Settings } from "../config/variables.ts";
 import { isFinal } from "../contract/job.ts";
 import { announcing, createJobChanges } from "../jobs/changes.ts";
+import { announceEnd } from "../jobs/settle.ts";
 import { createPresence } from "../jobs/membership.ts";
 import { createLocalQueue } from "../jobs/local-queue.ts";
 import type { Queue } from "../jobs/queue.ts";
+import type { Restore } from "../kv/kv.ts";
 import { createNotifier, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import { identify } from "../lib/process/identity.ts";
@@ -19,6 +21,7 @@ import { createFileLogs, createMemoryLogs } from "../store/local-logs.ts";
 import type { Logs } from "../store/logs.ts";
 import { createLocalLocks, type Locks } from "../store/locks.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
+import { openRecentJobs } from "../store/recent-jobs.ts";
 import type { OpenRecords } from "../store/records.ts";
 import { createRedisLogs } from "../store/redis-logs.ts";
 import { openRedisRecords } from "../store/redis-records.ts";
@@ -30,6 +33,7 @@ import { createKeptFiles } from "../store/kept-files.ts";
 import { createSecretStore, secretKind } from "../store/secret-store.ts";
 import { createTaskFiles, taskFilesKind } from "../store/task-files.ts";
 import { createVisibilityStore, visibilityKind } from "../store/visibility-store.ts";
+import { stateDirectory } from "./instance-lock.ts";
 
 type Request = {
   settings: Settings;
@@ -61,6 +65,8 @@ type Backend = {
   notifier: Notifier;
   /** When the store last became reachable again, ms of `performance.now()`. */
   backSince: () => number;
+  /** See `Kv`: with a way to open records for `restore`. */
+  onReplaced: (restore: (open: OpenRecords, ...given: Parameters<Restore>) => Promise<void>) => void;
   close: () => Promise<void>;
 };
 
@@ -73,7 +79,11 @@ export const openStores = async (request: Request) => {
   const presence = createPresence({ ...backend, settings });
   // A single instance has done everything itself.
   const isLiving = backend.shared ? presence.isLiving : () => true;
-  const jobs = announcing(createJobStore(await open(jobKind(podName), jobsDir), podName), notifier);
+  const directory = join(stateDirectory(settings), "recent");
+  const recent = backend.shared ? await openRecentJobs({ directory, now, log }) : null;
+  const openJobs = async (from: OpenRecords) =>
+    createJobStore(await from(jobKind(podName), jobsDir), podName);
+  const jobs = announcing(await openJobs(open), notifier, recent?.note);
   const worktrees = createWorktreeStore(await open(worktreeKind, join(jobsDir, "worktrees")));
   const taskFiles = createTaskFiles(await open(taskFilesKind, join(jobsDir, "files")));
   const baseChecks = createBaseChecks(await open(baseCheckKind, join(jobsDir, "checks")), now);
@@ -96,6 +106,13 @@ export const openStores = async (request: Request) => {
     now,
   });
   const bus = createEventBus({ logs: backend.busLogs, now, log });
+  backend.onReplaced(async (openNow, ask, server) => {
+    const announced = announcing(await openJobs(openNow), notifier);
+    for (const record of (await recent?.replay(announced)) ?? [])
+      if (isFinal(record.status) && !record.unsettled)
+        announceEnd({ events, jobEnds: notifier, onEnded: () => undefined }, record);
+    await backend.instances.gather(presence.names(), server, ask);
+  });
   return {
     ...backend,
     jobs,
@@ -140,6 +157,7 @@ const openFiles = async ({ settings, log }: Request): Promise<Backend> => {
     locks: createLocalLocks(),
     instances: createLocalInstances(),
     backSince: () => Number.NEGATIVE_INFINITY,
+    onReplaced: () => undefined,
     close: async () => undefined,
   };
 };
@@ -181,6 +199,10 @@ const openShared = async ({ settings, epoch, log }: Request, url: string): Promi
     locks: createRedisLocks({ kv, leaseSeconds, owner: { podName, epoch } }),
     instances: createRedisInstances({ kv, name: podName, self, leaseSeconds, log }),
     backSince,
+    onReplaced: (restore) =>
+      kv.onReplaced((ask, server) =>
+        restore(async (kind) => openRedisRecords(kind, { kv: { ...kv, ask }, now, log }), ask, server),
+      ),
     close: async () => {
       await notifier.close();
       stopMarking();

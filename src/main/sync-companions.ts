@@ -4,6 +4,7 @@ import type { Settings } from "../config/variables.ts";
 import type { CompanionTarget } from "../contract/companion.ts";
 import { createLog } from "../lib/log.ts";
 import { createRepos } from "../repos/create.ts";
+import { unconfined } from "../repos/wall.ts";
 
 type Request = {
   settings: Settings;
@@ -20,7 +21,7 @@ export const syncCompanions = async ({ settings, env, target, url, signal }: Req
   const companions = createCompanions({
     settings: { ...settings, ...hooks },
     directory: companionsDirectory(homedir()),
-    checkOut: createRepos({ settings, env }).checkOutFiles,
+    checkOut: createRepos({ settings, env, confine: unconfined }).checkOutFiles,
     now: () => new Date(),
     log: createLog("silent", (text) => text),
   });

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { realpathSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import {
   mkdir,
   mkdtemp,
@@ -85,6 +85,11 @@ const findInstallation = async (): Promise<Installation> => {
   );
 };
 
+/** Whether `npm run install-user` has put this program where it is: its starter is beside `node_modules`. */
+export const isInstalledForUser = (): boolean =>
+  import.meta.dirname.endsWith("/node_modules/svc-agent/dist") &&
+  existsSync(join(import.meta.dirname, "../../../bin/svc"));
+
 const prefixOf = (directory: string): string | null =>
   /^(.*)\/lib\/(svc-agent\/[^/]+\/)?node_modules\/svc-agent$/.exec(directory)?.[1] ?? null;
 
@@ -120,7 +125,11 @@ const links = {
 const Report = z.object({ checks: z.array(Check) });
 
 /** @throws Error when the program does not run with these settings, or refuses the store. It writes nothing. */
-const prove = async (directory: string, version: string, { env, signal }: Surroundings): Promise<void> => {
+export const prove = async (
+  directory: string,
+  version: string,
+  { env, signal }: Surroundings,
+): Promise<void> => {
   const run = (...args: string[]): Promise<CommandResult> =>
     runCommand({
       command: process.execPath,
@@ -159,7 +168,7 @@ const activate = async ({ prefix, versions, active }: Installation, next: string
 };
 
 /** By one rename. */
-const replaceLink = async (path: string, target: string): Promise<void> => {
+export const replaceLink = async (path: string, target: string): Promise<void> => {
   const directory = dirname(path);
   const fresh = join(directory, `.${basename(path)}.new`);
   await mkdir(directory, { recursive: true });

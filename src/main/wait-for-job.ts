@@ -43,6 +43,8 @@ export const progressOf = ({
 }: Pick<Job, "status" | "stages" | "attempt" | "waiting" | "held">): string => {
   const until = limitedUntil(job);
   if (until !== null) return `${status}: waits for the usage limit until ${until}`;
+  if (job.waiting?.kind === "model")
+    return `${status}: waits for the model, which is asked again at ${job.waiting.until}`;
   const stage = stages.at(-1)?.stage;
   return status === "queued" || stage === undefined ? status : `${status}: ${stage}, attempt ${attempt}`;
 };

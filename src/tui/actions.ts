@@ -30,7 +30,6 @@ type With = {
   hasPackage: boolean;
 };
 
-/** What can be done with an instance of this kind. */
 export const remoteActions = (
   { fleet, gitHost }: AgentsContext,
   remote: Remote,
@@ -131,12 +130,10 @@ const showHealth = async ({ client }: Reached): Promise<ExitCode> => {
   return exitCode.ok;
 };
 
-/** What can be done with an agent package on this machine. */
 export const packageActions = ({ agentCli }: AgentsContext, agent: LocalAgent): Listed[] => {
   const { path, system_prompt: prompt } = agent;
   const files = join(path, "package");
   const chat = {
-    program: agentCli,
     args: prompt === null ? [] : ["--append-system-prompt", prompt],
     cwd: existsSync(files) ? files : path,
   };
@@ -146,7 +143,11 @@ export const packageActions = ({ agentCli }: AgentsContext, agent: LocalAgent): 
     return exitCode.ok;
   };
   return [
-    { name: "Open Chat", about: "the agent CLI with this package", run: () => runProgram(chat) },
+    {
+      name: "Open Chat",
+      about: "the agent CLI with this package",
+      run: async () => runProgram({ program: await agentCli(), ...chat }),
+    },
     { name: "Open in editor", about: "in $VISUAL or $EDITOR", run: () => runProgram(edit) },
     { name: "View Config", about: "its definition, prompt and servers", run: config },
   ];

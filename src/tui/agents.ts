@@ -13,10 +13,10 @@ export type AgentsContext = {
   /** The host of a repository that is named by owner and name alone. */
   gitHost: string;
   /** The agent CLI, for conversations with local packages. */
-  agentCli: string;
+  agentCli: () => Promise<string>;
 };
 
-/** What a menu entry does: it has the terminal for itself, below which the menu is shown again. */
+/** The work of a menu entry: it has the terminal for itself, below which the menu is shown again. */
 export type Action = { title: string; run: () => Promise<ExitCode> };
 
 /**

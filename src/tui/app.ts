@@ -140,7 +140,7 @@ const FleetMenu = ({ context, paint, shown, redraw, columns, keys, open }: Fleet
   });
 };
 
-/** What was there before and is not listed any more is shown as lost, until the user refreshes. */
+/** An instance that is not listed any more is shown as lost, until the user refreshes. */
 const withLost = (
   { remotes, faults }: Awaited<ReturnType<Fleet["list"]>>,
   before: readonly Remote[],
@@ -150,7 +150,6 @@ const withLost = (
   return [...remotes, ...lost.map((remote) => ({ ...remote, state: "unreachable" as const, fault }))];
 };
 
-/** A table whose rows are entries. */
 const tableOf = <Row>(
   rows: readonly Row[],
   columns: Column<Row>[],
@@ -198,7 +197,6 @@ const actionSection = (
     }),
   );
 
-/** What an instance says of itself. */
 type Look = { load: string; jobs: Job[]; agents: string[]; client: Client };
 
 type RemoteProps = Common & Keys & { remote: Remote; conversation: string; leave: Props["leave"] };
@@ -263,7 +261,6 @@ const lookAt = async (remote: Remote, client: Client, signal: AbortSignal): Prom
   };
 };
 
-/** The last thing that a running job did. */
 const LastLine = ({ client, job, paint }: { client: Client; job: Job; paint: Paint }): ReactNode => {
   const [text, setText] = useState("");
   const latest = useRef(client);

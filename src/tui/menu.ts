@@ -7,23 +7,21 @@ export type Entry = {
   /** Keeps the entry selected while others come and go. */
   id: string;
   line: string;
-  /** What the filter looks at. */
+  /** The words that the filter searches. */
   words: string;
   /** One more line below it. */
   detail?: ReactNode;
   choose: () => void;
 };
 
-/** Entries of one kind under a heading. */
 export type Section = { heading: string; entries: Entry[] };
 
 type Menu = {
   paint: Paint;
   title: string;
-  /** What is wrong, a sentence each. */
+  /** The faults, a sentence each. */
   faults: string[];
   sections: Section[];
-  /** What other keys do. */
   keys: Record<string, () => void>;
   /** The last line, for these keys. */
   hints: string;
@@ -35,7 +33,7 @@ type State = {
   /** Characters are added to the filter. */
   isTyping: boolean;
   digits: string;
-  /** What the last key asks for: an entry, or what is below `keys`. */
+  /** The choice of the last key: an entry, or a key of `keys`. */
   asked: { entry: Entry } | { key: string } | null;
 };
 

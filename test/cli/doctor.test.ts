@@ -1,7 +1,9 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { newestCli } from "../agent-clis.ts";
 import { hostVariables, startHost } from "../e2e/hosted.ts";
+import { startFakeModel } from "../fake-model/fake-model.ts";
 import { openKv } from "../kv.ts";
 import { startRedis } from "../redis.ts";
 import { fakeAgent } from "../service-process.ts";
@@ -22,15 +24,21 @@ const checksOf = (stdout: string): Record<string, string> =>
     (JSON.parse(stdout) as Report).checks.map(({ name, status, message }) => [name, `${status}: ${message}`]),
   );
 
-test("svc doctor tries the programs and the git host as jobs use them, and shows no secret", async () => {
+test("svc doctor tries the programs, the model and the git host as jobs use them, and shows no secret", async () => {
   const host = await startHost();
-  const env = { ...(await machine()), ...hostVariables(host, host.createToken()) };
+  await using model = await startFakeModel();
+  const tried = { SERVICE_AGENT_CLI_BINARY: newestCli, MODEL_API_BASE_URL: model.url };
+  const env: Record<string, string> = {
+    ...(await machine()),
+    ...hostVariables(host, host.createToken()),
+    ...tried,
+  };
   const { code, stdout, stderr } = await svc(["doctor", "--json"], { env });
   const checks = checksOf(stdout);
   expect(checks).toMatchObject({
     git: expect.stringMatching(/^ok: git version \d/) as string,
-    agent: expect.stringMatching(/^ok: \d.* \(fake agent\)/) as string,
-    model: expect.stringMatching(/^ok: ANTHROPIC_API_KEY is set/) as string,
+    agent: expect.stringMatching(/^ok: 2\.\d+\.\d+ \(.*\), one turn .* in \d+\.\d s$/) as string,
+    model: expect.stringMatching(/^ok: http.*\/v1\/models answers 404 in .* to ANTHROPIC_API_KEY/) as string,
     "git host": expect.stringMatching(/as robot, with repo, read:org; without workflow/) as string,
     disk: expect.stringMatching(/^ok: .* GiB free at /) as string,
     store: expect.stringMatching(/^ok: Files in /) as string,
@@ -41,12 +49,14 @@ test("svc doctor tries the programs and the git host as jobs use them, and shows
   expect(stdout).not.toContain("canary");
   expect(stdout).not.toContain(env["GIT_HOST_TOKEN"]);
 
-  const asked = host.requests.length;
+  const asked = host.requests.length + model.requests.length;
   const offline = await svc(["doctor", "--offline", "--json"], { env });
   expect(checksOf(offline.stdout)).toMatchObject({
+    agent: expect.stringMatching(/^ok: 2\.\d+\.\d+ \([^)]*\)$/) as string,
+    model: expect.stringMatching(/^ok: ANTHROPIC_API_KEY is set/) as string,
     "git host": expect.stringMatching(/^warning: .* was not tried/) as string,
   });
-  expect(host.requests).toHaveLength(asked);
+  expect(host.requests.length + model.requests.length).toBe(asked);
 });
 
 test("svc doctor --offline writes nothing, neither files nor keys", async () => {

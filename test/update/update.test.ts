@@ -2,7 +2,6 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { chmod, chown, mkdir, readdir, readFile, readlink, symlink, writeFile } from "node:fs/promises";
-import { userInfo } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { lockFile } from "../../src/lib/file-lock.ts";
@@ -14,6 +13,7 @@ import { until } from "../until.ts";
 import { install, makePackage, makeSmallPackage } from "./installed.ts";
 
 const isRoot = process.getuid?.() === 0;
+const homeOfRoot = execFileSync("getent", ["passwd", "0"], { encoding: "utf8" }).split(":")[5];
 const restart = `systemctl ${isRoot ? "" : "--user "}restart svc`;
 
 const installed = await install();
@@ -214,7 +214,7 @@ test.each(["HOME", "SERVICE_JOBS_DIR"])(
     });
     expect(stderr).toMatch(/^svc: As root, svc update trusts no directory of another user, and \/\S* of /);
     expect(stderr).toContain(
-      `run "env -u SERVICE_JOBS_DIR HOME=${userInfo().homedir} svc update --source /nonexistent"`,
+      `run "env -u SERVICE_JOBS_DIR HOME=${homeOfRoot} svc update --source /nonexistent"`,
     );
     expect(code).toBe(1);
     expect(await readFile(victim, "utf8")).toBe("precious");

@@ -59,7 +59,10 @@ const openContext = ({ agentihubDir }: AgentsOptions): AgentsContext => {
       });
     },
     gitHost: settings.gitHost,
-    agentCli: settings.agentCliBinary,
+    agentCli: async () => {
+      const { localAgentCli } = await import("../../main/local-agents.ts");
+      return await localAgentCli(settings);
+    },
   };
 };
 

@@ -101,7 +101,7 @@ const askedHere = async (job: Job, { json }: AnswerFlags): Promise<Said | null> 
   const { id, status, waiting } = job;
   if (!asksPerson(waiting))
     throw new CliError(
-      `Job ${id} waits for no answer, it is ${waiting ? waitingLine(job) : status}: svc job ${id.slice(0, 8)} shows it`,
+      `Job ${id} waits for no answer, it ${waitingLine(job) ?? `is ${status}`}: svc job ${id.slice(0, 8)} shows it`,
       {
         code: "not_waiting",
       },

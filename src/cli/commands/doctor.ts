@@ -1,34 +1,26 @@
 import { loadSettings } from "../../config/settings.ts";
 import type { Check } from "../../contract/instance.ts";
 import { diagnose } from "../../main/doctor.ts";
-import type { Settings } from "../../config/variables.ts";
-import { diagnoseRepository } from "../../main/doctor-repository.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
-import { repositoryOf } from "./input.ts";
 import { printAnswer } from "../print.ts";
 import { factLines } from "../../view/columns.ts";
 import { checkFact } from "../../view/service.ts";
 
 export type DoctorOptions = {
   offline?: boolean;
-  repo?: string;
-  baseRef?: string;
-  profile: string;
+  askModel?: string | true;
   json?: boolean;
 };
 
 /** `svc doctor`: exit 1 when there is a fault. */
-export const doctor = async ({ offline = false, json, ...about }: DoctorOptions): Promise<ExitCode> => {
+export const doctor = async (options: DoctorOptions): Promise<ExitCode> => {
+  const { offline = false, askModel = false, json } = options;
   const { settings, warnings } = loadSettings({ env: process.env });
   return await interruptible(async (signal) => {
-    const request = { settings, env: process.env, signal };
-    const found = await Promise.all([
-      diagnose({ ...request, offline }),
-      service(),
-      repository(request, about),
-    ]);
+    const request = { settings, env: process.env, signal, offline, askModel };
+    const found = await Promise.all([diagnose(request), service()]);
     const checks: Check[] = [
       ...warnings.map((message) => ({ name: "settings", status: "warning" as const, message })),
       ...found.flat(),
@@ -42,17 +34,6 @@ export const doctor = async ({ offline = false, json, ...about }: DoctorOptions)
     );
     return healthy ? exitCode.ok : exitCode.failure;
   });
-};
-
-const repository = async (
-  request: { settings: Settings; env: NodeJS.ProcessEnv; signal: AbortSignal },
-  { repo = "", baseRef = "", profile }: DoctorOptions,
-): Promise<Check[]> => {
-  if (repo === "") return [];
-  const repoUrl = repositoryOf(repo, request.settings.gitHost);
-  return await diagnoseRepository({ ...request, repoUrl, baseRef, profile }).catch((error: unknown) => [
-    { name: "job", status: "fault" as const, message: messageOf(error) },
-  ]);
 };
 
 const service = async (): Promise<Check> => {

@@ -10,8 +10,8 @@ import { exitOf, followAnswering, printEvents, waitForJob } from "../live/follow
 import { plainView } from "../live/view.ts";
 import { layoutOf, note, print } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
-import { paintStatus, stateOf } from "../../view/paint.ts";
-import { limitNote } from "../../view/waiting.ts";
+import { statusText } from "../../view/job.ts";
+import { pauseNote } from "../../view/waiting.ts";
 
 type LogsOptions = { follow?: boolean; json?: boolean };
 
@@ -43,7 +43,7 @@ export const wait = async (words: string[], { json = false }: { json?: boolean }
     const asking = Promise.withResolvers<ExitCode[]>();
     const exits = jobs.map(async ({ id: jobId }) => {
       const onEvent = (event: JobEvent): void => {
-        const said = limitNote(event);
+        const said = pauseNote(event);
         if (said !== null) note(`${jobId.slice(0, 8)} ${said}`);
       };
       const last = await followAnswering({ client, jobId, signal, onEvent, onNote: note });
@@ -61,9 +61,8 @@ export const wait = async (words: string[], { json = false }: { json?: boolean }
 };
 
 const endLine = (job: Job): string => {
-  const { id, failure_reason: reason, pr_url } = job;
-  const how =
-    paintStatus(stateOf(job), layoutOf(process.stdout).paint) + (reason === null ? "" : ` (${reason})`);
+  const { id, pr_url } = job;
+  const how = statusText(job, layoutOf(process.stdout).paint);
   return [id, how, ...(pr_url === null ? [] : [oneLine(pr_url)])].join("  ");
 };
 

@@ -14,6 +14,7 @@ export type JobFlags = {
   attach?: string[];
   allowHost?: string[];
   plan?: boolean;
+  mustPass?: boolean;
   submodules?: boolean;
   recurseSubmodules?: boolean;
   lfs?: boolean;
@@ -32,6 +33,7 @@ export const optionsOf = (
     branch: flags.branch,
     title: flags.title,
     plan: flags.plan,
+    must_pass: flags.mustPass,
     submodules: flags.recurseSubmodules ? "recursive" : flags.submodules,
     lfs: flags.lfs,
   };

@@ -1,4 +1,4 @@
-import { refusalAsRoot, runUpdate } from "../../main/update.ts";
+import { isInstalledForUser, refusalAsRoot, runUpdate } from "../../main/update.ts";
 import { CliError, isBug, usageError, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { note, printAnswer } from "../print.ts";
@@ -8,6 +8,8 @@ type Options = { source?: string; rollback?: boolean; json?: boolean };
 
 /** `svc update`: says what takes long on stderr, and on stdout what came of it and the line that restarts. */
 export const update = async ({ source, rollback = false, json }: Options): Promise<ExitCode> => {
+  if (isInstalledForUser())
+    throw unchanged("Update this svc by git pull and npm run install-user in its checkout, or one made anew");
   if (rollback && source !== undefined)
     throw usageError("--rollback goes back to the version before: leave out --source");
   if (!rollback && source === undefined)

@@ -1,7 +1,7 @@
 import type { JobEvent } from "../../contract/event.ts";
 import { painter } from "../print.ts";
 import { createNarration, type Row } from "../../view/narration.ts";
-import { limitNote } from "../../view/waiting.ts";
+import { pauseNote } from "../../view/waiting.ts";
 import { createBlocks, plainLine } from "../../view/rows.ts";
 
 /** Shows a job while it runs. */
@@ -49,7 +49,7 @@ const unpaused = { pause: () => undefined, resume: () => undefined };
 export const quietView = (stream: NodeJS.WriteStream): View => ({
   ...unpaused,
   event: (event) => {
-    const said = limitNote(event);
+    const said = pauseNote(event);
     if (said !== null) stream.write(`The job ${said}\n`);
   },
   note: (text) => stream.write(`${text}\n`),

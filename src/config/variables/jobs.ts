@@ -53,13 +53,14 @@ export const jobVariables = {
 /** The agent CLI, its time limits and its model credentials. */
 export const agentVariables = {
   agentCliBinary: variable("SERVICE_AGENT_CLI_BINARY", text, "claude", {
-    meaning: "Path or name of the agent CLI",
+    meaning:
+      "Path or name of the agent CLI. With `claude` it is the one on PATH if svc supports its version, else the one that was installed with svc",
   }),
   agentCliTimeout: variable("SERVICE_AGENT_CLI_TIMEOUT", integer(1, 604_800), "3600", {
     meaning: "Seconds a job's agent may run, unless its profile says otherwise",
   }),
   agentCliFirstOutputTimeout: variable("SERVICE_AGENT_CLI_FIRST_OUTPUT_TIMEOUT", seconds, "300", {
-    meaning: "Seconds to the agent's first event; 0: no limit",
+    meaning: "Seconds from the prompt to the model's first answer; 0: no limit",
   }),
   agentCliIdleTimeout: variable("SERVICE_AGENT_CLI_IDLE_TIMEOUT", seconds, "1200", {
     meaning: "Longest silence of the agent in seconds; 0: no limit",
@@ -84,7 +85,7 @@ export const agentVariables = {
     meaning: "Seconds after its first usage limit beyond which a job waits for none",
   }),
   overloadRetries: variable("SERVICE_OVERLOAD_RETRIES", integer(0, 1000), "3", {
-    meaning: "How often an agent goes on whose model was overloaded or could not be reached",
+    meaning: "How often an agent goes on whose model answered an error or could not be reached",
   }),
   overloadPauses: variable("SERVICE_OVERLOAD_PAUSES", listOfSeconds, "5,20,60", {
     meaning: "Seconds before it goes on: the first time, the next, …",
