@@ -1,20 +1,6 @@
-import { defineConfig } from "vitest/config";
-import { BaseSequencer, type Reporter, type TestSpecification } from "vitest/node";
-
-/**
- * The plain closing line `N passed, N failed`. A file that failed to load and an error outside every test count as
- * failures: without that a broken file would read as success.
- */
-const closingLine: Reporter = {
-  onTestRunEnd(modules, unhandledErrors) {
-    const tests = modules.flatMap((module) => [...module.children.allTests()]);
-    const count = (state: string) => tests.filter((test) => test.result().state === state).length;
-    const broken = modules.filter((module) => module.errors().length > 0).length + unhandledErrors.length;
-    const skipped = count("skipped");
-    const tail = skipped > 0 ? `, ${skipped} skipped` : "";
-    process.stdout.write(`\n${count("passed")} passed, ${count("failed") + broken} failed${tail}\n`);
-  },
-};
+import { configDefaults, defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { closingLine } from "./test/closing-line.ts";
 
 /** Those that wait longest come first, so that the run does not end with one of them alone. */
 class FaultsFirst extends BaseSequencer {
@@ -25,16 +11,35 @@ class FaultsFirst extends BaseSequencer {
   }
 }
 
+/**
+ * These suites start git a thousand times from their own process. A fork costs by the memory of its parent, and a worker that
+ * has run many files is four times as large as a new one.
+ */
+const forking = ["src/repos/**", "src/runner/**", "src/place/**", "test/worktrees/**"].map(
+  (under) => `${under}/*.test.ts`,
+);
+
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    // Tests start real processes and wait for them most of their time; modules are shared between files.
+    // Tests start real processes and wait for them most of their time; elsewhere modules are shared between files.
     pool: "forks",
-    isolate: false,
-    maxWorkers: 6,
+    projects: [
+      { extends: true, test: { name: "git", include: forking, isolate: true } },
+      {
+        extends: true,
+        test: {
+          name: "all",
+          include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, ...forking],
+          isolate: false,
+        },
+      },
+    ],
+    // More would only make each other wait: the processor is the limit on two cores.
+    maxWorkers: 4,
     sequence: { sequencer: FaultsFirst },
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
     reporters: [["default", { summary: false }], closingLine],
     globalSetup: ["test/setup.ts"],
     setupFiles: ["test/each-file.ts"],

@@ -11,7 +11,7 @@ const slow = [
   "test/package.test.ts",
   "src/repos/**",
   "src/kv/**",
-  "src/**/*real-cli.test.ts",
+  "src/**/*real-cli*.test.ts",
   "src/**/*bullmq*.test.ts",
   "src/agents/claude/run*.test.ts",
   "src/jobs/sweep.test.ts",

@@ -1,9 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Waits until `condition` gives a truthy value and returns it; fails with the last error, or a sentence, after `seconds`. */
+/**
+ * Waits until `condition` gives a truthy value, and returns it. Fails after `seconds`, with the last error or a sentence. The
+ * limit ends a test that hangs, and a slow machine stays below it. A test that promises a duration measures it.
+ */
 export const until = async <Value>(
   condition: () => Value | Promise<Value>,
-  { seconds = 60, what = "the condition" }: { seconds?: number; what?: string } = {},
+  { seconds = 100, what = "the condition" }: { seconds?: number; what?: string } = {},
 ): Promise<NonNullable<Value>> => {
   const start = performance.now();
   const deadline = start + seconds * 1000;

@@ -1,5 +1,5 @@
 /**
- * `node tools/run.mjs [--with demo|tutorial|test] -- PROGRAM [ARGUMENT …]`: sets the project up as far as the purpose
+ * `node tools/run.mjs [--with demo|tutorial|install|test] -- PROGRAM [ARGUMENT …]`: sets the project up as far as the purpose
  * needs it, then runs a script of the project (PROGRAM ends in .ts, .js or .mjs) or a tool on its PATH with the pinned
  * Node, from the project's directory, and ends as the program ends.
  */
@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { resolve } from "node:path";
 
 const oldest = 20;
-const usage = "usage: node tools/run.mjs [--with demo|tutorial|test] -- PROGRAM [ARGUMENT ...]";
+const usage = "usage: node tools/run.mjs [--with demo|tutorial|install|test] -- PROGRAM [ARGUMENT ...]";
 
 const fail = (message) => {
   process.stderr.write(`${message}\n`);
@@ -25,7 +25,8 @@ const parse = (given) => {
   const [option, purpose = null, ...rest] = end < 0 ? [] : given.slice(0, end);
   const [program, ...args] = end < 0 ? [] : given.slice(end + 1);
   const known =
-    option === undefined || (option === "--with" && ["demo", "tutorial", "test"].includes(purpose));
+    option === undefined ||
+    (option === "--with" && ["demo", "tutorial", "install", "test"].includes(purpose));
   return program === undefined || !known || rest.length > 0 ? fail(usage) : { purpose, program, args };
 };
 

@@ -12,7 +12,7 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
  * Makes a fresh machine able to run the project, and costs next to nothing on one that is. Plain JavaScript that any
  * Node from 20 on runs before anything is installed.
  *
- * @param {"demo" | "tutorial" | "test" | null} purpose
+ * @param {"demo" | "tutorial" | "install" | "test" | null} purpose
  * @returns {Promise<{node: string, path: string}>} the Node to run with and the PATH on which the project's own tools come first
  * @throws SetupError when a person has to do something first
  */
@@ -22,7 +22,7 @@ export const setUp = async (purpose) => {
   const node = findNode(root);
   if (purpose !== null) {
     ensurePrograms(purpose, say);
-    ensureAgentCli(root, node);
+    ensureAgentCli(root, node, purpose);
   }
   const path = [join(root, "node_modules", ".bin"), dirname(node), process.env.PATH].join(delimiter);
   return { node, path };

@@ -65,11 +65,25 @@ test("two first runs at once install once, and both continue", async () => {
 
 test("an install that fails says why and what to do, without a stack", async () => {
   const project = await makeProject();
-  const offline = await run(project, ["--", "echo", "never"], { NPM_SAYS: "npm error code ENOTFOUND" });
+  const refused = (n: number) =>
+    `npm http fetch GET https://npm.example.com/zod attempt ${n} failed with ENOTFOUND`;
+  const offline = await run(project, ["--", "echo", "never"], {
+    NPM_SAYS: `${refused(1)}\n${refused(2)}\nnpm error code ENOTFOUND`,
+  });
   expect(offline).toMatchObject({ code: 1, stdout: "" });
+  // What npm waits for is said at once, and once, with what to do.
+  expect(offline.stderr.match(/npm\.example\.com.*/g)).toEqual([
+    expect.stringMatching(
+      /^npm\.example\.com\/zod \(ENOTFOUND\), and tries again … The package registry cannot/,
+    ),
+  ]);
   expect(offline.stderr).toContain("npm error code ENOTFOUND");
   expect(offline.stderr).toContain("The package registry cannot be reached");
   expect(offline.stderr).not.toMatch(/^\s+at /m);
+
+  const signer = refused(1).replace("ENOTFOUND", "SELF_SIGNED_CERT_IN_CHAIN");
+  const untrusted = await run(project, ["--", "echo", "never"], { NPM_SAYS: signer });
+  expect(untrusted.stderr).toMatch(/npm\.example\.com\/zod .*tries again … .*`npm config set cafile FILE`/);
 });
 
 test("a signal during the install ends npm and its children before the run itself ends by that signal", async () => {
@@ -138,20 +152,25 @@ test("missing programs that cannot be installed are all named at once, with the 
   );
 });
 
-test("an agent CLI that is still the stub is mended by its install script, or its absence is explained", async () => {
-  const project = await makeProject();
-  const directory = "node_modules/@anthropic-ai/claude-code";
+test.each([
+  ["@anthropic-ai/claude-code", "demo"],
+  ["claude-code-oldest", "test"],
+])("a stub of %s is mended by its install script, or its absence is explained", async (name, purpose) => {
+  const project = purpose === "test" ? await projectForTests() : await makeProject();
+  const directory = `node_modules/${name}`;
   await project.addProgram("git", "#!/bin/sh\n");
+  await project.addProgram("apt-get", aptGet);
+  await project.addProgram("dpkg-deb", dpkgDeb);
   await project.addFile(`${directory}/bin/claude.exe`, "#!/bin/sh\nexit 1\n");
   await project.addFile(`${directory}/install.cjs`, 'console.log("no native package here")');
-  const broken = await run(project, ["--with", "demo", "--", "echo", "never"]);
+  const broken = await run(project, ["--with", purpose, "--", "echo", "never"]);
   expect(broken).toMatchObject({ code: 1, stdout: "" });
   expect(broken.stderr).toContain("no native package here");
   expect(broken.stderr).toContain("npm ci --include=optional");
   const mend =
     'const fs = require("fs"); fs.writeFileSync("bin/claude.exe", "#!/bin/sh\\necho 2.0\\n"); fs.chmodSync("bin/claude.exe", 0o755);';
   await project.addFile(`${directory}/install.cjs`, mend);
-  expect(await run(project, ["--with", "demo", "--", "echo", "ready"])).toMatchObject({
+  expect(await run(project, ["--with", purpose, "--", "echo", "ready"])).toMatchObject({
     code: 0,
     stdout: "ready\n",
   });
@@ -172,7 +191,8 @@ const projectForTests = async () => {
   }
   // So that the tests say the same for root and for everybody else.
   await project.addProgram("sudo", '#!/bin/sh\nshift\nexec "$@"\n');
-  await project.addFile("node_modules/@anthropic-ai/claude-code/bin/claude.exe", "x".repeat(70_000));
+  for (const name of ["@anthropic-ai/claude-code", "claude-code-oldest"])
+    await project.addFile(`node_modules/${name}/bin/claude.exe`, "x".repeat(70_000));
   return project;
 };
 

@@ -5,14 +5,20 @@ import { join } from "node:path";
 import { SetupError } from "./setup-error.mjs";
 
 /**
- * Sees to it that the agent CLI runs. Its package holds a stub that the install script replaces by the program of an
- * optional package; with npm's ignore-scripts the stub stays, so the script is run here.
+ * Sees to it that the agent CLI runs; for the tests also the oldest that works. A package holds a stub that the install
+ * script replaces by the program of an optional package; with npm's ignore-scripts the stub stays, so the script is run
+ * here.
  *
  * @param {string} root
  * @param {string} node
+ * @param {string} purpose
  */
-export const ensureAgentCli = (root, node) => {
-  const directory = join(root, "node_modules", "@anthropic-ai", "claude-code");
+export const ensureAgentCli = (root, node, purpose) => {
+  const names = ["@anthropic-ai/claude-code", ...(purpose === "test" ? ["claude-code-oldest"] : [])];
+  for (const name of names) ensureProgram(join(root, "node_modules", name), node);
+};
+
+const ensureProgram = (directory, node) => {
   const program = join(directory, "bin", "claude.exe");
   if (sizeOf(program) > stubSize) return;
   const { stdout, stderr } = spawnSync(node, ["install.cjs"], { cwd: directory, encoding: "utf8" });

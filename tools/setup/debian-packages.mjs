@@ -116,7 +116,7 @@ const ownPrograms = fileURLToPath(new URL("../../node_modules/.bin", import.meta
 /**
  * Installs the missing programs of this purpose from Debian's archive, when we may.
  *
- * @param {"demo" | "tutorial" | "test"} purpose
+ * @param {"demo" | "tutorial" | "install" | "test"} purpose
  * @param {(line: string) => void} say
  */
 export const ensurePrograms = (purpose, say) => {

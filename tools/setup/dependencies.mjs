@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { npmProgress } from "./npm-progress.mjs";
 import { runInGroup } from "./run-in-group.mjs";
 import { SetupError } from "./setup-error.mjs";
 
@@ -41,7 +42,9 @@ export const installDependencies = async (root, say) => {
   say("Installing the packages of package-lock.json with npm ci (once; about a minute) …");
   const install = [process.execPath, fileURLToPath(new URL("npm-ci.mjs", import.meta.url)), root];
   const [program, ...args] = hasFlock() ? ["flock", join(root, "package-lock.json"), ...install] : install;
-  const { code, output } = await runInGroup(program, args);
+  const progress = npmProgress(say, cureOf);
+  const { code, output } = await runInGroup(program, args, progress.read);
+  progress.end();
   if (code !== 0) throw new SetupError(explain(output));
   if (!dependenciesMatch(root)) {
     throw new SetupError(
@@ -62,10 +65,14 @@ const lockedPackages = (file) => {
   }
 };
 
-const causes = [
+const cures = [
   [
     /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ERR_SOCKET_TIMEOUT)\b/,
     "The package registry cannot be reached: is there a network, and does `npm ping` answer?",
+  ],
+  [
+    /SELF_SIGNED_CERT|UNABLE_TO_GET_ISSUER|UNABLE_TO_VERIFY/,
+    "npm does not know who signed the registry's certificate: `npm config set cafile FILE` names your company's.",
   ],
   [/\b(EROFS|EACCES|EPERM)\b/, "The directory, or npm's cache, cannot be written to by this user."],
   [/\bENOSPC\b/, "The disk is full."],
@@ -79,8 +86,10 @@ const causes = [
   ],
 ];
 
+const cureOf = (output) => cures.find(([pattern]) => pattern.test(output))?.[1] ?? "";
+
 const explain = (output) => {
-  const cause = causes.find(([pattern]) => pattern.test(output))?.[1] ?? "";
-  const tail = output.trim().split("\n").slice(-25).join("\n");
-  return `${tail}\n\nThe packages could not be installed (npm ci, its last words are above). ${cause}`.trimEnd();
+  const lines = output.trim().split("\n");
+  const tail = lines.filter((line) => !line.startsWith("npm http ")).slice(-25);
+  return `${tail.join("\n")}\n\nThe packages could not be installed (npm ci, its last words are above). ${cureOf(output)}`.trimEnd();
 };

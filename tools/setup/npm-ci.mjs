@@ -6,7 +6,10 @@ const [root = "."] = process.argv.slice(2);
 
 // What was set for other purposes (NODE_ENV=production, npm's omit) must not leave out what the tests and the demo run on,
 // and the Node that runs npm need not be the one the project runs on.
-const flags = ["--include=dev", "--include=optional", "--engine-strict=false", "--no-audit", "--no-fund"];
+const flags =
+  "--include=dev --include=optional --engine-strict=false --no-audit --no-fund --no-progress --loglevel=http".split(
+    " ",
+  );
 
 /** The npm that started us, if one did, else the one on PATH. */
 const npm = process.env.npm_execpath?.endsWith(".js")

@@ -10,13 +10,15 @@ const keptCharacters = 20_000;
  *
  * @param {string} program
  * @param {string[]} args
+ * @param {(chunk: string) => void} onOutput
  * @returns {Promise<{code: number, output: string}>} the last of what it printed
  */
-export const runInGroup = (program, args) =>
+export const runInGroup = (program, args, onOutput = () => undefined) =>
   new Promise((resolve) => {
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
     let output = "";
     const keep = (chunk) => {
+      onOutput(chunk);
       output = (output + chunk).slice(-keptCharacters);
     };
     child.stdout.setEncoding("utf8").on("data", keep);
