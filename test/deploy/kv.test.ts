@@ -41,7 +41,7 @@ const start = async (command: string[]) => {
   const client = new Redis({ host: "127.0.0.1", port, password, retryStrategy: () => 50 });
   client.on("error", () => undefined);
   afterFile(() => client.disconnect());
-  await until(async () => (client.status === "ready" ? true : undefined), { seconds: 30, what: "Redis" });
+  await until(async () => (client.status === "ready" ? true : undefined), { what: "Redis" });
   return { place, port, client, pid: child.pid ?? 0 };
 };
 

@@ -10,12 +10,11 @@ import { lastingPort } from "../lasting-port.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import type { Block } from "./blocks.ts";
-import { startRegistry } from "./registry.ts";
 import { patternOf } from "./seen.ts";
 
 /**
  * One shell on a terminal in a copy of the checkout, as somebody has it who has just made an account: an empty home,
- * nothing of the project on the PATH, no network for npm but a registry on loopback. Everything that it started is ended after the test file.
+ * nothing of the project on the PATH, no network for npm. Everything that it started is ended after the test file.
  */
 export const startSession = async (environment: Record<string, string> = {}) => {
   const home = await temporaryDirectory();
@@ -34,10 +33,10 @@ export const startSession = async (environment: Record<string, string> = {}) => 
       // The same programs are started dozens of times.
       NODE_COMPILE_CACHE: join(scratch, "compiled"),
       LANG: "C.UTF-8",
-      SHELL: "/bin/sh",
+      SHELL: "/bin/bash",
       TERM: "xterm",
       SERVICE_PORT: String(port),
-      npm_config_registry: await startRegistry(),
+      npm_config_offline: "true",
       npm_config_update_notifier: "false",
       ...environment,
     },
@@ -78,12 +77,12 @@ export const startSession = async (environment: Record<string, string> = {}) => 
       throw new Error(`the block does not end; so far:\n${said()}`, { cause: error });
     });
     if (failed[1] !== "") throw new Error(`failed:${failed[1]} it said:\n${said()}`);
-    await until(() => pattern.test(said()), { seconds: 25 }).catch((error: unknown) => {
+    await until(() => pattern.test(said())).catch((error: unknown) => {
       throw new Error(`not seen:\n${seen}\nbut:\n${said()}`, { cause: error });
     });
   };
   /** Resolves when nothing is left of what the blocks started. */
-  const isAlone = () => until(() => processesOf(home).every((pid) => own.has(pid)), { seconds: 10 });
+  const isAlone = () => until(() => processesOf(home).every((pid) => own.has(pid)));
   return { home, port, run, isAlone };
 };
 

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { access, readdir, readFile, rename } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { tutorialScript } from "../../demo/tutorial-script.ts";
@@ -8,28 +8,29 @@ import { afterFile } from "../cleanup.ts";
 import { hostVariables, startHost } from "../e2e/hosted.ts";
 import { startFakeModel } from "../fake-model/fake-model.ts";
 import { shellBlocks, type Block } from "./blocks.ts";
-import { placePrograms } from "./registry.ts";
 import { startSession } from "./session.ts";
 
-/** Every shell block of README and of the tutorial as written, in one shell, with the package as `npm pack` makes it. */
+/** Every shell block of README and of the tutorial as written, in one shell, with what `npm run install-user` installs. */
 const root = join(import.meta.dirname, "../..");
 const blocksOf = async (page: string): Promise<Block[]> =>
   shellBlocks(await readFile(join(root, page), "utf8"));
 
 const readme = await blocksOf("README.md");
-const [install, uninstall] = ["npm pack", "npm uninstall"].map((line) =>
-  readme.find(({ script }) => script.startsWith(line)),
-);
-if (install === undefined || uninstall === undefined) throw new Error("README installs or removes nothing");
+const startingWith = (words: string): Block => {
+  const block = readme.find(({ script }) => script.startsWith(words));
+  if (block === undefined) throw new Error(`README has no block that begins with ${words}`);
+  return block;
+};
+const [install, uninstall, removeData] = ["npm run install-user", "find ", "rm -rf ~/.service"].map(
+  startingWith,
+) as [Block, Block, Block];
 // The demo has its own test, and the other command is `npm test`.
-const usage = readme.filter(
-  (block) => block !== install && block !== uninstall && !block.script.startsWith("npm run demo"),
-);
-// The tutorial installs by the same commands: npm need not do it twice.
+const others = [install, uninstall, removeData, startingWith("npm run demo")];
+const usage = readme.filter((block) => !others.includes(block));
+// The tutorial installs by the same command: it need not be done twice.
 const [first, ...rest] = await blocksOf("docs/use/tutorial.md");
-const installed = new Set(install.script.split("\n").filter((line) => line.startsWith("npm ")));
-const script = first?.script.split("\n").filter((line) => !installed.has(line));
-const tutorial = [{ ...first, script: script?.join("\n") } as Block, ...rest];
+const script = first?.script.replace("npm run install-user\n", "");
+const tutorial = [{ ...first, script } as Block, ...rest];
 
 const model = await startFakeModel();
 model.script(tutorialScript);
@@ -53,34 +54,40 @@ const session = await startSession({
 const { home } = session;
 const checkout = join(home, "svc");
 const local = join(home, ".local");
-const place = join(local, "lib", "node_modules", "svc-agent");
+const versions = join(local, "share", "svc");
+const place = join(versions, "current", "node_modules", "svc-agent");
 const type = (text: string, seen: string | null = null) =>
   session.run({ line: 0, title: "", script: text, seen });
 
-test("README installs svc", async () => {
-  await session.run(install);
-  await placePrograms(join(local, "lib", "node_modules"));
+test("README installs svc", () => session.run(install));
+
+test("what was installed works in each new shell, without the checkout, with its own Node", async () => {
+  const away = join(home, "away");
+  await rename(checkout, away);
+  const bin = join(local, "bin");
+  expect((await readdir(bin)).toSorted()).toEqual(["bridge", "svc"]);
+  for (const options of ["-lc", "-ic"]) {
+    const { stdout } = await promisify(execFile)("bash", [options, "svc version && which svc bridge"], {
+      cwd: home,
+      env: { HOME: home, PATH: "/usr/bin:/bin" },
+    });
+    expect(stdout).toBe(`svc 0.1.0\n${join(bin, "svc")}\n${join(bin, "bridge")}\n`);
+  }
+  await rename(away, checkout);
 });
 
-test("packing leaves the repository as it was, with one tarball beside it", async () => {
+test("npm packs the same, and leaves the repository as it was, with one tarball beside it", async () => {
+  await type("cd ~/svc && npm pack --silent\n");
   const read = (directory: string) => readFile(join(directory, "package.json"), "utf8");
   expect(await read(checkout)).toBe(await read(root));
   const made = (await readdir(checkout)).filter((name) => /^package\.json\.|building|\.tgz$/.test(name));
   expect(made).toEqual([expect.stringMatching(/^svc-agent-\d+\.\d+\.\d+\.tgz$/)]);
-});
-
-test("what was installed works in a new shell, without the checkout, with its own Node", async () => {
-  const away = join(home, "away");
-  await rename(checkout, away);
-  const { stdout } = await promisify(execFile)(
-    "bash",
-    ["-lc", "svc version && node --version && claude --version && which svc bridge node claude"],
-    { cwd: home, env: { HOME: home, PATH: "/usr/bin:/bin" } },
-  );
-  await rename(away, checkout);
-  expect(stdout).toMatch(/^svc 0\.1\.0\nv24\.[\d.]+\n[\d.]+ \(Claude Code\)\n/);
-  const programs = ["svc", "bridge", "node", "claude"].map((name) => join(local, "bin", name));
-  expect(stdout.trim().split("\n").slice(-4)).toEqual(programs);
+  const { stdout } = await promisify(execFile)("tar", ["-tzf", join(checkout, made[0] ?? "")]);
+  const installed = await readdir(place, { recursive: true, withFileTypes: true });
+  const files = installed
+    .filter((entry) => entry.isFile())
+    .map((entry) => `package/${relative(place, join(entry.parentPath, entry.name))}`);
+  expect(files.toSorted()).toEqual(stdout.trim().split("\n").toSorted());
 });
 
 test("the package asks for no other, and has all that the program and its pages need, and no sources but tests", async () => {
@@ -128,7 +135,7 @@ test("a command loads no file that it does not need", async () => {
   const { stderr } = await promisify(execFile)(process.execPath, [
     "--import",
     listing,
-    join(local, "bin/svc"),
+    join(place, "dist", "svc.mjs"),
     "version",
   ]);
   expect(stderr.trim().split("\n").length).toBeGreaterThan(2);
@@ -157,15 +164,27 @@ test("stand-ins that are started again in the same shell play the model again; t
   await session.isAlone();
 });
 
-test("what was installed can be updated, and README leaves nothing of it over", async () => {
+test("svc update names the installer; what npm has installed for all is updated by it", async () => {
   await type(
-    "cd ~/svc && unset KV_URL && svc update --source ./svc-agent-*.tgz\n",
+    "cd ~/svc && unset KV_URL && ! svc update --rollback\n",
+    "svc: Update this svc by git pull and npm run install-user in its checkout, …\n",
+  );
+  // As docs/operate/deployment.md installs it, with Node 24 on the PATH.
+  await type(
+    `PATH=~/.local/share/svc/current/bin:$PATH
+    npm install --global --prefix ~/usr ./svc-agent-*.tgz && ~/usr/bin/svc update --source ./svc-agent-*.tgz\n`,
     "…\nsvc is 0.1.0, it was 0.1.0.…\n",
   );
+});
+
+test("README leaves nothing of it over, and no data after its last line", async () => {
   await session.run(uninstall);
   const left = await readdir(local, { recursive: true, withFileTypes: true });
   expect(left.filter((entry) => !entry.isDirectory()).map(({ name }) => name)).toEqual([]);
+  for (const name of [".profile", ".bashrc"]) expect(await readFile(join(home, name), "utf8")).toBe("");
   const own = [".service", "service-repos", ".bridge"];
-  expect((await readdir(home)).filter((name) => own.includes(name))).toEqual([]);
-  expect(await readFile(join(home, ".profile"), "utf8")).toBe("");
+  const data = async () => (await readdir(home)).filter((name) => own.includes(name)).toSorted();
+  expect(await data()).toEqual([".service", "service-repos"]);
+  await session.run(removeData);
+  expect(await data()).toEqual([]);
 });
