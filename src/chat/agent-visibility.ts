@@ -2,7 +2,7 @@ import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { VisibilityStore } from "../store/visibility-store.ts";
 import { applySlashTokens, type SlashToken } from "./slash-tokens.ts";
 
-/** What an agent shows to all its callers. */
+/** The settings of what an agent shows, for all its callers. */
 export const createAgentVisibility = (store: VisibilityStore, agent: string) => {
   const now = async (): Promise<Visibility> => (await store.get(agent)) ?? everythingVisible;
   const change = (next: (current: Visibility) => Visibility): Promise<Visibility> =>
@@ -11,7 +11,6 @@ export const createAgentVisibility = (store: VisibilityStore, agent: string) => 
   return {
     now,
     change,
-    /** The visibility after the tokens of a message. */
     apply: (tokens: readonly SlashToken[]): Promise<Visibility> =>
       tokens.every((token) => token === "/stream-status")
         ? now()

@@ -44,7 +44,6 @@ const withoutSpace = (content: string): Uint8Array => {
   return new Uint8Array(units.buffer, 0, 2 * kept);
 };
 
-/** By code unit. */
 const isSpace = Uint8Array.from({ length: 65_536 }, (_, unit) =>
   /\s/.test(String.fromCharCode(unit)) ? 1 : 0,
 );

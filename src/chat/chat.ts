@@ -17,7 +17,7 @@ import { createRetryable } from "./retries.ts";
 import { readMessageTokens } from "./slash-tokens.ts";
 import { createTurn, instantTurn, type RunningTurn } from "./turn.ts";
 
-/** What the chat doors call. Every function rejects with `ServiceError` for what the caller may know. */
+/** The port of the chat doors. Every function rejects with `ServiceError` for what the caller may know. */
 export type Chat = {
   /** Values of `model`: the loaded agent first, then its tiers and aliases. */
   models: () => Promise<string[]>;
@@ -28,9 +28,8 @@ export type Chat = {
   begin: (request: ChatRequest, caller: Caller) => Promise<ChatTurn>;
   /** An answer without the agent. */
   answer: (request: Pick<ChatRequest, "model" | "includeUsage">, text: string) => ChatTurn;
-  /** What the loaded agent shows to all its callers. */
   visibility: () => Promise<Visibility>;
-  /** Changes what is given, and resolves to the whole. */
+  /** Changes the flags present, and resolves to all of them. */
   setVisibility: (changes: { [Flag in keyof Visibility]?: boolean | undefined }) => Promise<Visibility>;
   /** Stops a turn of this instance, by the id in its chunks. False: this caller has none in flight by that id. */
   cancel: (id: string, principal: string) => boolean;
@@ -38,11 +37,9 @@ export type Chat = {
 
 export type Caller = { principal: string; requestId: string };
 
-/** A validated chat completions request. */
 export type ChatRequest = {
   model: string;
   stream: boolean;
-  /** `stream_options.include_usage`. */
   includeUsage: boolean;
   /** Texts of system and developer messages, in order. */
   system: readonly string[];

@@ -15,7 +15,6 @@ export type Chunks = {
   stop: (usage: Usage | null, includeUsage: boolean) => string;
 };
 
-/** The same in every stream. */
 export const doneEvent = "data: [DONE]\n\n";
 export const errorEvent = ({ message, type, param, code }: PublicError): string =>
   `data: ${oneLine({ error: { message, type, param, code } })}\n\n`;

@@ -110,7 +110,6 @@ export const failedBy = (
 export const isSame = (one: CompletionRecord, other: CompletionRecord): boolean =>
   one.epoch === other.epoch && one.created_at === other.created_at;
 
-/** For `publishEnd`. */
 export const endOf = ({
   status,
   session_id: session,

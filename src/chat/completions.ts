@@ -89,8 +89,6 @@ export const openCompletionSpool = (directory: string, log: Log): Promise<Spool<
 
 const nameOf = ({ uuid, epoch }: SpooledEnd): string => hash("sha256", `${epoch} ${uuid}`);
 
-type Submission = Parameters<Completions["submit"]>[0];
-
 /** A completion of this instance. `isStored`: its record was created. `ended` never rejects. */
 type Active = {
   record: CompletionRecord;
@@ -280,7 +278,7 @@ const report = (log: Log, { record, progress }: Run, message: string): void => {
 };
 
 const askOf = (
-  input: Submission,
+  input: Parameters<Completions["submit"]>[0],
   loaded: LoadedAgent,
   principal: string,
   agent: string,

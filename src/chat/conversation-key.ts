@@ -10,8 +10,6 @@ export type Conversation = {
   id: string | null;
 };
 
-type Scope = { agent: string; principal: string };
-
 /**
  * The conversation of a request: by the id that it names, else by its first message; null: a conversation of its own.
  * The same id with another key or user is another conversation.
@@ -23,7 +21,7 @@ export const conversationOf = (
     system,
     messages,
   }: Pick<ChatRequest, "conversation" | "user" | "system" | "messages">,
-  { agent, principal }: Scope,
+  { agent, principal }: { agent: string; principal: string },
   byHash: boolean,
 ): Conversation | null => {
   const key = (...rest: string[]): string => digest([agent, principal, user ?? "", ...rest]);

@@ -49,7 +49,6 @@ const longestFence = (body: string): number => {
 /** Names come from MCP servers too: characters that would end the line or the info string become `_`. */
 const infoString = (name: string): string => name.replace(/[\s`\p{C}]/gu, "_");
 
-/** Whether a delta is sent. */
 export const shows = (visibility: Visibility, delta: Pick<Delta, "kind">): boolean => {
   const { show_thinking, show_tools, show_text, show_narration, show_final } = visibility;
   switch (delta.kind) {

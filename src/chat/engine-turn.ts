@@ -23,7 +23,6 @@ type Dependencies = {
   log: Log;
 };
 
-/** A process for a turn. */
 type TurnProcess = {
   warm: WarmProcess;
   /** Its session has been given the conversation. */
@@ -92,7 +91,7 @@ const findRecord = async (
 const earlierAnswers = ({ isInformed }: TurnProcess, record: ConversationRecord | null): string[] =>
   (isInformed ? record?.answers : null) ?? [];
 
-/** What is known of a turn so far. `hasBegun`: the agent showed a sign of it. */
+/** The state of a turn so far. `hasBegun`: the agent showed a sign of it. */
 type Ran = { outcome: TurnOutcome | null; hasBegun: boolean; spoke: boolean; denied: number };
 
 const outcomeIn = ({ outcome }: Ran): TurnOutcome => {
@@ -149,7 +148,6 @@ const findProcess = async (
 /** A turn that was stopped before its prompt leaves a session that knows nothing. */
 const hadPrompt = ({ resumes, process }: WarmProcess): boolean => resumes || process.turns() > 0;
 
-/** Whether an idle process fits this turn. */
 const fits = (warm: WarmProcess, turn: EngineTurn, wanted: ProcessOptions): boolean =>
   warm.variant === variantOf(wanted) &&
   warm.appended === turn.appendSystemPrompt &&

@@ -35,7 +35,6 @@ export type Engine = {
    * clock is in doubt.
    */
   prune: (mayDelete: boolean) => Promise<void>;
-  /** Turns in flight, and processes of the agent. */
   counts: () => { turns: number; processes: number };
   /** Resolves when no turn is in flight, or the signal aborts. */
   idle: (signal: AbortSignal) => Promise<void>;
@@ -67,7 +66,7 @@ export type EngineTurn = {
   timeoutSeconds: number;
   /** Digest of the answer as the caller got it, for the conversation's record. Called after the outcome was taken. */
   answerDigest: () => string;
-  /** Who asks: digest of the caller's key, or `open`. */
+  /** The caller: digest of its key, or `open`. */
   principal: string;
   signal: AbortSignal;
 };
@@ -94,7 +93,6 @@ export type EndedTurn = Pick<EngineTurn, "principal" | "model"> & {
   /** Unique, also among instances. */
   id: string;
   endedAt: Date;
-  /** See `AgentPackage`. */
   profile: string;
   outcome: TurnOutcome;
 };
@@ -233,7 +231,6 @@ const closing = (): ServiceError =>
     retryAfter: 5,
   });
 
-/** What the user says, for those who observe. */
 const promptOf = ({ followUp }: EngineTurn): string =>
   followUp.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
 

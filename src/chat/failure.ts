@@ -18,7 +18,6 @@ export const turnFailure = (
   );
 };
 
-/** The reason for which a turn's signal was aborted. */
 export const endedBy = ({ reason }: AbortSignal): ServiceError =>
   reason instanceof ServiceError ? reason : new ServiceError("turn_cancelled", "The turn was stopped");
 
@@ -42,7 +41,6 @@ export const unknownModel = (model: string, { models }: LoadedAgent): ServiceErr
     `The model ${JSON.stringify(model.slice(0, 100))} does not exist; use one of ${models.slice(0, 20).join(", ")}`,
   );
 
-/** An error in the public format. */
 export type PublicError = { message: string; type: string; param: string | null; code: string | null };
 
 /** @param param name of the request's field at fault */

@@ -24,7 +24,7 @@ type Following = {
   ids: Record<string, unknown>;
 };
 
-/** What became of a turn. `error`: why there is no answer; then the rest is as far as it is known. */
+/** The end of a turn. `error`: why there is no answer; then the rest is as far as it is known. */
 export type TurnEnd = { session: string | null } & (
   | { error: null; outcome: TurnOutcome }
   | { error: ServiceError; outcome: TurnOutcome | null }
@@ -58,7 +58,6 @@ export const followTurn = async (deps: Dependencies, following: Following): Prom
   }
 };
 
-/** Tells subscribers that nothing follows. */
 export const publishEnd = (
   { bus, now }: Pick<Dependencies, "bus" | "now">,
   id: string,
@@ -71,7 +70,7 @@ export const publishEnd = (
 
 type Published = Pick<BusEvent, "event_type" | "content">;
 
-/** What subscribers get for an event of the agent; null: nothing. */
+/** The event that subscribers get for one of the agent; null: none. */
 const publishedOf = (given: AgentEvent): Published | null => {
   const event = shorten(given);
   if (event.type === "thinking") return { event_type: "thinking", content: event.text };

@@ -27,7 +27,6 @@ type Dependencies = {
   cli: Agent;
   agent: Pick<AgentPackage, "read" | "materialise" | "discard">;
   workspaces: Pick<Workspaces, "pathOf" | "use">;
-  /** How many are prewarmed, how many may be idle, and for how many seconds. */
   limits: { prewarmed: number; idle: number; idleSeconds: number };
   newId: () => string;
   /** Prefix of process ids, by which a later start recognises what an earlier one left. */
@@ -78,7 +77,7 @@ export const openPool = (deps: Dependencies): Pool => ({
 export const variantOf = ({ loaded, model, maxTurns, disabledMcpServers }: ProcessOptions): string =>
   JSON.stringify([loaded.fingerprint, model, maxTurns, [...new Set(disabledMcpServers)].toSorted()]);
 
-/** Of a conversation that asks for nothing special. */
+/** Options of a conversation that asks for nothing special. */
 const defaultOptions = async ({ agent }: Pool): Promise<ProcessOptions> => ({
   loaded: await agent.read(),
   model: null,
@@ -107,7 +106,6 @@ const startFresh = (pool: Pool, wanted: ProcessOptions): Promise<WarmProcess> =>
   return start(pool, wanted, { id, resumeFrom: null, cwd: pool.workspaces.pathOf(id) });
 };
 
-/** Starts a process that continues a session. */
 export const resume = (
   pool: Pool,
   wanted: ProcessOptions,

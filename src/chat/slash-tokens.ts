@@ -3,7 +3,6 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import type { ChatMessage } from "./chat.ts";
 
-/** What each token changes. */
 const effects = {
   "/show-thinking": { show_thinking: true },
   "/hide-thinking": { show_thinking: false },
@@ -34,7 +33,6 @@ export type SlashToken = keyof typeof effects;
 
 export const slashTokens = Object.keys(effects) as SlashToken[];
 
-/** The visibility after the tokens, applied in order. */
 export const applySlashTokens = (visibility: Visibility, tokens: readonly SlashToken[]): Visibility =>
   tokens.reduce((before, token) => ({ ...before, ...effects[token] }), visibility);
 
@@ -76,7 +74,7 @@ export type ReadMessages = {
    * with its answer: the agent never saw either.
    */
   messages: ChatMessage[];
-  /** Those of the last user message, in order. */
+  /** Tokens of the last user message, in order. */
   tokens: SlashToken[];
   /** The last user message contains tokens and otherwise only whitespace: no agent is needed. */
   isOnlyTokens: boolean;

@@ -2,7 +2,6 @@
 export type TurnLog = {
   /** Appends whole events. Never waits; ignored after the end. */
   append: (text: string) => void;
-  /** Nothing follows. */
   end: () => void;
   /**
    * All events from the first one on, then live, until the end or the abort, neither of which is an error, in pieces of

@@ -30,7 +30,6 @@ export type RunningTurn = ChatTurn & {
   signal: AbortSignal;
   /** Sends what is visible of an event. An answer that becomes too large is stopped. */
   take: (event: EngineEvent) => void;
-  /** Digest of the answer as it was sent so far. */
   answerDigest: () => string;
   /** The last step: the end, or why there is no answer. */
   end: (outcome: { ok: true; usage: TurnOutcome["usage"] } | { ok: false; error: ServiceError }) => void;
@@ -119,7 +118,7 @@ export const createTurn = (options: Options): RunningTurn => {
   };
 };
 
-/** Of an answer, with what a stream puts around each piece. */
+/** Limit of an answer, with what a stream puts around each piece. */
 const maxChars = 64 * 1024 * 1024;
 
 const unsendable = (error: unknown): ServiceError =>

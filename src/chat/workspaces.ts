@@ -2,10 +2,8 @@ import { mkdir, readdir, rmdir, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
 
-type Options = { root: string; agent: string; now: () => Date };
-
 /** The working directories of conversations: `{root}/{agent}/{session}`. */
-export const createWorkspaces = ({ root, agent, now }: Options) => {
+export const createWorkspaces = ({ root, agent, now }: { root: string; agent: string; now: () => Date }) => {
   const home = join(root, agent);
   const touch = async (path: string): Promise<void> => utimes(path, now(), now());
   return {

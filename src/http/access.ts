@@ -3,7 +3,7 @@ import { isLoopbackHost } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Route } from "./route.ts";
 
-/** Who calls. `scopes`: what the caller may do; null: everything. */
+/** The caller. `scopes`: what it may do; null: everything. */
 export type Identity = { principal: string; scopes: readonly string[] | null };
 
 /** A caller without a valid key, at an open route where keys are set. */
@@ -63,7 +63,6 @@ const presentedKeys = ({ headers, url }: Request): Buffer[] => {
   return [...inHeaders, ...inQuery.map((key) => Buffer.from(key))];
 };
 
-/** The token of an `Authorization` header. */
 export const bearer = (authorization: string | null): string | undefined =>
   /^bearer +(.+)$/i.exec(authorization ?? "")?.[1];
 
@@ -98,13 +97,12 @@ export const createSourceCheck = ({ host, apiKeys, publicHost, prefix = "SERVICE
 
 type Unchecked = Pick<Route, "anyOrigin" | "anyHost">;
 
-/** Where a program is served. */
 export type Served = {
   host: string;
   apiKeys: readonly string[];
   /** Name under which a proxy on this machine serves it. */
   publicHost?: string;
-  /** What the program's variables begin with, for refusals; default `SERVICE`. */
+  /** Prefix of the program's variables, for refusals; default `SERVICE`. */
   prefix?: string;
 };
 

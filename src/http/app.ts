@@ -35,7 +35,6 @@ export type AppDependencies = {
   handlers: Handlers<Operations>;
   events: Pick<EventLog, "read">;
   changes: ReadChanges;
-  /** Opens a file that was kept of a job. */
   openFile: KeptFiles["open"];
   settings: { host: string; apiKeys: readonly string[]; agentMode: boolean; bridgeUrl: string | null };
   readiness: () => Promise<Omit<Readiness, "transcripts">>;
@@ -43,7 +42,6 @@ export type AppDependencies = {
   service: { name: string; version: string };
   log: Log;
   newRequestId: () => string;
-  /** Aborted when the service shuts down. */
   closing: AbortSignal;
   /** How long an event stream may be silent before it sends a ping; default 15 s. */
   pingEveryMs?: number;
@@ -218,7 +216,6 @@ const refusals: ZodOpenApiResponsesObject = Object.fromEntries(
 
 const jsonBody = (schema: z.ZodObject) => ({ content: { "application/json": { schema } } });
 
-/** Health, readiness and metrics. */
 export const statusRoutes = ({ service, settings, readiness, metrics }: AppDependencies): Route[] => {
   const health: Health = { status: "ok", service: service.name };
   return [

@@ -8,12 +8,10 @@ import type { Route } from "./route.ts";
 /** Changes of jobs from now on, until the signal aborts. */
 export type ReadChanges = (signal: AbortSignal) => AsyncIterable<JobChange>;
 
-type Dependencies = Following & { changes: ReadChanges };
-
 const example = `event: removed\ndata: {"type":"removed","id":"0b0f4a52-6d0c-4d6e-9a77-3d1f1a3c9b10"}\n\n`;
 
 /** `GET /jobs/changes`: what changes about jobs, on whatever instance, from now on. It stands before `GET /jobs/{job_id}`. */
-export const changesRoute = (deps: Dependencies): Route => ({
+export const changesRoute = (deps: Following & { changes: ReadChanges }): Route => ({
   method: "get",
   path: "/jobs/changes",
   openapi: {

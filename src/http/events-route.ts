@@ -77,11 +77,9 @@ export const eventsRoute = (deps: Dependencies): Route => ({
   },
 });
 
-type Reading = { jobId: string; after: number; once: boolean; call: Call };
-
 async function* encoded(
   deps: Dependencies,
-  { jobId, after, once, call }: Reading,
+  { jobId, after, once, call }: { jobId: string; after: number; once: boolean; call: Call },
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
   for await (const event of deps.events.read(jobId, after, signal, once)) yield encodedEvent(event);

@@ -17,10 +17,9 @@ import { pathParameters, type Route } from "./route.ts";
 type Described = {
   name: string;
   version: string;
-  /** The service requires a key. */
   keyed: boolean;
   parts: { agent: boolean };
-  /** Those with a description (`openapi`) are included. */
+  /** Routes with a description (`openapi`) are included. */
   routes: readonly Route[];
 };
 

@@ -16,8 +16,6 @@ export type Receiver = {
   store: TelemetrySink["append"];
 };
 
-type Dependencies = Receiver & { apiKeys: readonly string[] };
-
 const maxCompressed = 4_194_304;
 const maxPlain = 33_554_432;
 /** JSON's values. Decoding so many takes up to a third of a second, in which nothing else is answered. */
@@ -28,7 +26,7 @@ const maxAtOnce = 8;
 const json = "application/json";
 
 /** The receiver of OTLP/JSON over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp */
-export const otlpRoutes = ({ token, apiKeys, store }: Dependencies): Route[] => {
+export const otlpRoutes = ({ token, apiKeys, store }: Receiver & { apiKeys: readonly string[] }): Route[] => {
   const authenticate = createAuthentication([token, ...apiKeys]);
   let atOnce = 0;
 

@@ -62,7 +62,6 @@ const mayBeSecret = (name: string): boolean => {
   }
 };
 
-/** Refuses a path with broken percent-encoding. */
 export const checkPathEncoding = (url: string): void => checkEncoding(url.split("?", 1).join());
 
 const checkEncoding = (text: string): void => {

@@ -13,13 +13,11 @@ export type Call = {
   path: Record<string, string>;
   /** Digest of the caller's key; `open` when no keys are set; `unauthenticated` at an open route without a valid key. */
   principal: string;
-  /** What the caller may do; null: everything. */
+  /** Scopes of the caller; null: everything. */
   scopes: readonly string[] | null;
-  /** Names the request in the log. */
   requestId: string;
   /** Adds fields to the request's log line. */
   note: (more: Record<string, unknown>) => void;
-  /** Ends the connection at once. */
   disconnect: () => void;
 };
 
@@ -47,11 +45,9 @@ export type Route = {
   handle: (call: Call) => Reply | Response | Promise<Reply | Response>;
 };
 
-/** `path` in the router's notation. */
 export const routerPath = (path: string): string =>
   path.replace(/\{path\}$/, ":path{.+}").replaceAll(/\{(\w+)\}/g, ":$1");
 
-/** Names of the parameters in `path`, in order. */
 export const pathParameters = (path: string): string[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "");
 

@@ -5,7 +5,6 @@ import { errorResponses } from "./openapi.ts";
 import type { Route } from "./route.ts";
 
 type Dependencies = {
-  /** Where `bridge serve` listens. */
   bridgeUrl: string;
   /** Default: 30 s. */
   patienceMs?: number;

@@ -14,7 +14,6 @@ export type Answer = (
   context: RequestContext & { requestId: string },
 ) => Promise<Answered>;
 
-/** Answers with the handlers of this process. */
 export const answerBy =
   <Ops extends Definitions>(operations: Ops, handlers: Handlers<Ops>, log: Log): Answer =>
   async (name, given, context) => {

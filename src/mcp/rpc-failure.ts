@@ -19,7 +19,6 @@ const parseError = -32_700;
 const serverError = -32_000;
 export const invalidRequest = -32_600;
 
-/** Messages in one batch. */
 export const maxBatch = 20;
 
 /** For a body that is JSON, but neither a message nor a batch of the allowed size. */

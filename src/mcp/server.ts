@@ -17,7 +17,7 @@ import { idempotencyKeyName, toolsOf } from "./tools.ts";
 /** Whom a server answers: a request on /mcp, a session on /sse, or the process at the other end of stdio. */
 export type Caller = {
   principal: string;
-  /** What the caller may do; null: everything. */
+  /** Scopes of the caller; null: everything. */
   scopes: readonly string[] | null;
   requestId: string;
   /** Adds a tool call to the log. */
@@ -96,10 +96,8 @@ const tooLong = new ServiceError(
 );
 
 type Running = { calls: number; readonly most: number };
-type Serving = { answer: Answer; running: Running; caller: Caller };
-
 const call = async (
-  { answer, running, caller }: Serving,
+  { answer, running, caller }: { answer: Answer; running: Running; caller: Caller },
   operation: McpOperation,
   given: Record<string, unknown>,
   { mcpReq }: ServerContext,

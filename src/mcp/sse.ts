@@ -96,7 +96,6 @@ type Session = {
 const maxUnreadBytes = 4 * 1024 * 1024;
 
 type SessionOptions = {
-  /** Path and query that the client posts to. */
   endpoint: string;
   pingEveryMs: number;
   /** Called once. */

@@ -5,7 +5,7 @@ import { OAuthError } from "./oauth-error.ts";
 import { parametersOf, type Parameters } from "./parameters.ts";
 import { mayRedirect } from "./redirect-uris.ts";
 
-/** What a client asks a user for. */
+/** The rights that a client asks a user for. */
 export type Asked = Rights & {
   client: Client;
   redirect_uri: string;
@@ -76,7 +76,7 @@ const whatIsAsked = (parameters: Parameters, { places, scopes }: Options): Right
   };
 };
 
-/** Those of the asked scopes that there are. Undefined: the client leaves it to the server. */
+/** The asked scopes that exist. Undefined: the client leaves it to the server. */
 export const scopesOf = (parameters: Parameters, scopes: readonly string[]): string[] | undefined => {
   const asked = parameters.get("scope")?.split(/ +/);
   if (asked === undefined) return undefined;

@@ -16,7 +16,7 @@ export type Client = {
 
 export const authMethods = ["client_secret_basic", "client_secret_post", "none"] as const;
 
-/** What is read of a registration (RFC 7591); clients send more. */
+/** The fields read of a registration (RFC 7591); clients send more. */
 const Registration = z.object({
   redirect_uris: z
     .array(z.string().max(512))
@@ -34,7 +34,7 @@ type Settings = Pick<
   "oauthClientId" | "oauthClientSecret" | "oauthRedirectUris" | "oauthScopes"
 >;
 
-/** What is in an id: name, redirect URIs, whether the client is public, and a random text that makes each id another. */
+/** Parts of an id: name, redirect URIs, whether the client is public, and a random text that makes each id another. */
 const Registered = z.tuple([z.string(), z.array(z.string()), z.boolean(), z.string()]);
 
 /**

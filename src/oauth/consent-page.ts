@@ -33,7 +33,6 @@ const meanings: Record<string, string> = {
   dispatch: "give coding agents new tasks, and read task and output of every job",
 };
 
-/** Tells the user why nothing happens. */
 export const faultPage = (fault: string, status = 400): Reply =>
   page({
     status,

@@ -2,14 +2,14 @@ import type { Client } from "./clients.ts";
 import { OAuthError } from "./oauth-error.ts";
 import { digestOf, isDigestOf, newSecret } from "./secrets.ts";
 
-/** What a token permits, and where. */
+/** The rights of a token, and where they hold. */
 export type Rights = { scopes: string[]; resources: string[] };
 
 type Token = { digest: string; expires_at: number };
 
 type Tokens = { access_token: string; refresh_token: string; scopes: readonly string[] };
 
-/** What a user has permitted a client, with all codes and tokens that came of it: its family. */
+/** The rights that a user gave a client, with all codes and tokens made from them: its family. */
 type Grant = Rights & {
   id: string;
   client_id: string;
@@ -138,7 +138,7 @@ export const createGrants = (now: () => number) => {
     /** Whether a user has permitted this client something that still holds. */
     has: ({ client_id }: Client): boolean => grants.values().some((grant) => grant.client_id === client_id),
 
-    /** What an access token permits now. Null: nothing. */
+    /** The rights of an access token now. Null: none. */
     rightsOf: (token: string): (Rights & Pick<Grant, "client_id" | "key">) | null => {
       const grant = found(token);
       const access = grant?.access.find((one) => isDigestOf(token, one.digest) && one.expires_at > now());

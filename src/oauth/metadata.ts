@@ -7,7 +7,6 @@ export type Places = {
   issuer: string;
   /** The issuer without a slash at its end. */
   base: string;
-  /** What tokens are for. */
   resources: { mcp: string; sse: string };
 };
 

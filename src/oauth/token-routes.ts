@@ -16,7 +16,6 @@ type Options = {
   now: () => number;
 };
 
-/** `/token`, `/register` and `/revoke`. */
 export const tokenRoutes = ({ places, scopes, clients, grants, log, now }: Options): Route[] => {
   const given = (form: Parameters, client: Client) => {
     const [asked, resources] = [scopesOf(form, scopes), resourcesOf(form, places)];

@@ -34,10 +34,8 @@ export const headerText = (headers: Headers, name: string): string | null => {
   return filledIn(value === null ? null : Buffer.from(value, "latin1").toString("utf8"));
 };
 
-/** `id` as a header's value. */
 export const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin1");
 
-/** Whether the client library marks a retry. */
 export const isRetry = (headers: Headers): boolean =>
   /^[1-9]\d{0,8}$/.test(headers.get("x-stainless-retry-count") ?? "");
 

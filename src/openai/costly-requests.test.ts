@@ -30,7 +30,7 @@ test.each([
 ])("%s: refused, and nobody is held up", async (_, body) => {
   const { status, text, longest } = await asked(body());
   expect([status, text]).toEqual([400, expect.stringMatching(/"The JSON (has more|is nested)/)]);
-  expect(longest).toBeLessThan(300);
+  expect(longest).toBeLessThan(1000);
 });
 
 test.each([
@@ -39,7 +39,7 @@ test.each([
   ["90,000 empty parts", () => chat("", list(90_000, "{}"))],
 ])("%s: as many as may be hold nobody up", async (_, body) => {
   const { longest } = await asked(body());
-  expect(longest).toBeLessThan(300);
+  expect(longest).toBeLessThan(1000);
 });
 
 test("as many faults as fit cost no more than one", async () => {
@@ -56,7 +56,7 @@ test("a text that looks like a chat UI's question for a title is not searched fo
     chat("", `"### Task:${" ".repeat(15_000_000)}<chat_history></chat_history>"`),
   );
   expect(status).toBe(200);
-  expect(longest).toBeLessThan(300);
+  expect(longest).toBeLessThan(1000);
 });
 
 test("a long history with large images is taken, and nobody is held up", async () => {
@@ -68,5 +68,5 @@ test("a long history with large images is taken, and nobody is held up", async (
     `{"model":"helper","messages":[${history},{"role":"user","content":"hi"}]}`,
   );
   expect(status).toBe(200);
-  expect(longest).toBeLessThan(300);
+  expect(longest).toBeLessThan(1000);
 });

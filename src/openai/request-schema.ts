@@ -1,7 +1,5 @@
 import { z } from "zod";
 
-type JsonSchema = { [keyword: string]: unknown };
-
 const ignored = (schema: z.ZodType) => schema.nullish().meta({ description: "Accepted and ignored" });
 
 /** A longer list is checked only as far as needed to refuse it: each faulty item costs time. */
@@ -14,7 +12,7 @@ const texts = (max: number) =>
 const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 /** The JSON schema of a message. `messages.ts` checks its content and names the very part at fault. */
-const message: JsonSchema = {
+const message: { [keyword: string]: unknown } = {
   type: "object",
   required: ["role"],
   properties: {

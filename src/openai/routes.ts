@@ -16,7 +16,6 @@ type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
   chat: Chat | null;
 };
 
-/** The chat completions routes, for `createApp`. */
 export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
   const routes =
     chat === null
@@ -99,7 +98,6 @@ type ChatRouteDependencies = {
 /** The body contains images, and the whole conversation. */
 const chatLimits = { bytes: 20 * 1_048_576, values: 100_000 };
 
-/** `POST /v1/chat/completions`: a turn of the agent, whole or streamed. */
 const chatRoute = (deps: ChatRouteDependencies): Route => ({
   method: "post",
   path: "/v1/chat/completions",

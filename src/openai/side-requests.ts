@@ -73,7 +73,6 @@ const aboutOf = (text: string): string => {
   return (end === -1 ? said : said.slice(0, end)).trim();
 };
 
-/** How the lines of a quoted chat begin. */
 const userLine = /^(?:\|\|>)?(?:USER|Human):/im;
 const anyLine = /^(?:\|\|>)?(?:USER|Human|ASSISTANT|AI|Response):/im;
 

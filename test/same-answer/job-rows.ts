@@ -38,6 +38,13 @@ export const jobRows = (scene: () => Scene): Row[] => [
   { operation: "run_task", outcome: "success", question: () => ({ input: { task } }), varies: newJob },
   {
     operation: "run_task",
+    outcome: "success",
+    // A flag of the command, which takes no objects.
+    question: () => ({ input: { task, options: { must_pass: true } as never } }),
+    varies: newJob,
+  },
+  {
+    operation: "run_task",
     outcome: "invalid_request",
     question: () => ({ input: { task, session_id: "mine" } }),
   },

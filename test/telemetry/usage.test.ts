@@ -128,7 +128,7 @@ test.concurrent.each(["SQLite", "PostgreSQL"])(
       return list.jobs.every(({ ended_at }) => ended_at !== null) ? list : null;
     });
     expect(jobs).toHaveLength(8);
-    await until(async () => (await service.client.get_usage({})).total.runs >= 8, { seconds: 40 });
+    await until(async () => (await service.client.get_usage({})).total.runs >= 8);
     expect(await service.stop()).toBe(0);
     const query = async <Row>(sql: string): Promise<Row[]> => {
       if (url !== null) return (await ask(url, sql)) as Row[];

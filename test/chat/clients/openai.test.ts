@@ -30,7 +30,7 @@ const reasoningOf = (from: object): string =>
 const errorOf = async (promise: Promise<unknown>): Promise<APIError> => {
   const error = await promise.then(() => null).catch((reason: unknown) => reason);
   if (error instanceof APIError && !(error instanceof APIConnectionError)) return error;
-  throw new Error("there was no APIError", { cause: error });
+  throw new Error(`there was no APIError, but ${String(error)}`, { cause: error });
 };
 
 test("the raw stream gives thinking, tools and words in order, no tool calls, and the usage once", async () => {
@@ -110,7 +110,7 @@ test("a request that is aborted before its answer frees the agent", async () => 
   const asked = errorOf(
     client().chat.completions.create(saying("write slowly, whole"), { signal: leaving.signal }),
   );
-  await expect.poll(() => lastAsked(scene.model), { timeout: 10_000 }).toContain("write slowly, whole");
+  await expect.poll(() => lastAsked(scene.model), { timeout: 60_000 }).toContain("write slowly, whole");
   leaving.abort();
   expect(await asked).toBeInstanceOf(APIUserAbortError);
   await untilIdle(scene);

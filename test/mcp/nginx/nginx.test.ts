@@ -25,7 +25,7 @@ test.each(ways)(
     const { url } = await serveMcp({ newServer: serverThatWaits(released) });
     const client = await connectOver(way, await startNginx(url));
     // Only the progress that has arrived lets the call end: were it held back, both would wait for ever.
-    const result = await client.callTool({ name: "wait" }, { onprogress: () => release(), timeout: 10_000 });
+    const result = await client.callTool({ name: "wait" }, { onprogress: () => release(), timeout: 60_000 });
     expect(result.content).toEqual([{ type: "text", text: "released" }]);
   },
 );
@@ -37,7 +37,7 @@ test.each(ways)("a silence longer than nginx bears is bridged by comments, over 
   const silenceMs = 2500;
   const onprogress = (): void => void setTimeout(release, silenceMs);
   const started = performance.now();
-  const result = await client.callTool({ name: "wait" }, { onprogress, timeout: 10_000 });
+  const result = await client.callTool({ name: "wait" }, { onprogress, timeout: 60_000 });
   expect(performance.now() - started).toBeGreaterThan(silenceMs);
   expect(result.content).toEqual([{ type: "text", text: "released" }]);
 });
@@ -54,7 +54,7 @@ test("the service works behind nginx with each transport: a client that waits fo
       if (heard.push(message) === 1) void service.client.cancel_job({ job_id: id });
     };
     const waiting = { name: "wait_for_job", arguments: { job_id: id, timeout: 30 } };
-    const { structuredContent } = await client.callTool(waiting, { onprogress, timeout: 20_000 });
+    const { structuredContent } = await client.callTool(waiting, { onprogress, timeout: 60_000 });
     expect({ way, structuredContent }).toMatchObject({
       structuredContent: { success: true, job: { id, status: "cancelled" } },
     });
