@@ -157,6 +157,34 @@ test("run again and continue make one job each, and lead to it", async () => {
   expect(jobs.filter(({ task }) => task === first.task)).toHaveLength(2);
 });
 
+test("another task after a fault is another job, the same task the same one", async () => {
+  const first = await ask.ended((await ask.submit({ task: scenario("noop") })).id);
+  const { page } = await open(first.id);
+  await page.getByRole("button", { name: "Continue" }).click();
+  const task = page.getByLabel("What should the agent do next?");
+  const send = page.getByRole("dialog").getByRole("button", { name: "Continue" });
+  const next = scenario("noop", { summary: "next" });
+  // The service hears it, the page does not.
+  await page.route("**/jobs", async (route) => {
+    if (route.request().method() === "POST") await route.fetch();
+    await (route.request().method() === "POST" ? route.abort() : route.continue());
+  });
+  await task.fill(next);
+  for (let time = 0; time < 2; time += 1) {
+    await send.click();
+    const alert = page.getByRole("dialog").getByRole("alert");
+    await until(async () => (await send.isEnabled()) && (await alert.innerText()) !== "", { what: "a fault" });
+  }
+  const made = async () =>
+    (await service.client.list_jobs({ limit: 100 })).jobs.filter((job) => job.session_id === first.session_id);
+  await until(async () => (await made()).every((job) => job.ended_at !== null), { what: "jobs that have ended" });
+  await page.unroute("**/jobs");
+  await task.fill(scenario("noop", { summary: "another" }));
+  await send.click();
+  await page.waitForURL((url) => !url.pathname.endsWith(first.id));
+  expect((await made()).map((job) => job.task === next)).toEqual([false, true, false]);
+});
+
 test("what the agent writes is never markup, and steers nothing", async () => {
   const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
   const steps = [

@@ -6,7 +6,7 @@ import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from 
 import { startService } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
-import { openPage } from "./open-page.ts";
+import { openPage, show } from "./open-page.ts";
 import { storeJobs } from "./stored-jobs.ts";
 
 /* The list of jobs and the form for a new one, in a real browser, with the real service. */
@@ -219,14 +219,6 @@ test("of seven tabs, one more than a browser has connections, the one in front s
   await page.reload();
   await rowIn(page).getByText("cancelled").waitFor();
 });
-
-/** Puts a tab in front, or behind: a browser without a screen has all in front. */
-const show = async (tab: Page | undefined, seen: boolean): Promise<void> => {
-  await tab?.evaluate(`{
-    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${seen ? "visible" : "hidden"}" });
-    document.dispatchEvent(new Event("visibilitychange"));
-  }`);
-};
 
 test("a stream of changes that ends again and again is asked for ever less often, and the page says that it is behind", async () => {
   const { page } = await openPage(browser, service, "/ui/jobs");

@@ -17,7 +17,7 @@ export const openPage = async (
   });
   onTestFinished(() => context.close());
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(100_000);
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(error.message));
   page.on("console", (message) => {
@@ -40,4 +40,12 @@ export const scrollByWheel = async (page: Page, direction: 1 | -1): Promise<void
     await page.mouse.wheel(0, direction * 2000);
     await page.evaluate("new Promise(requestAnimationFrame)");
   }
+};
+
+/** Puts a tab in front, or behind: a browser without a screen has all in front. */
+export const show = async (tab: Page | undefined, seen: boolean): Promise<void> => {
+  await tab?.evaluate(`{
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${seen ? "visible" : "hidden"}" });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }`);
 };

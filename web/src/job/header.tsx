@@ -126,10 +126,9 @@ const Actions = ({ job }: { job: Job }) => {
 type QuestionProps = { job: Job; asked: Asked; close: () => void };
 
 const Question = ({ job, asked, close }: QuestionProps) => {
-  const [task, setTask] = useState("");
+  // The same task is submitted once, however often it is asked for: another one gets another key.
+  const [{ task, idempotencyKey }, setDraft] = useState(() => ({ task: "", idempotencyKey: newKey() }));
   const [, navigate] = useLocation();
-  // Submitted once, however often it is asked for.
-  const [idempotencyKey] = useState(newKey);
   const action = useMutation({
     mutationFn: async () => {
       if (asked === "cancel") return client().cancel_job({ job_id: job.id });
@@ -163,7 +162,7 @@ const Question = ({ job, asked, close }: QuestionProps) => {
               rows={5}
               maxLength={100_000}
               value={task}
-              onChange={({ target }) => setTask(target.value)}
+              onChange={({ target }) => setDraft({ task: target.value, idempotencyKey: newKey() })}
             />
           </label>
         )}

@@ -86,6 +86,8 @@ const Conversation = ({ job, follower: { conversation, version, failure } }: Pan
     return () => window.removeEventListener("hashchange", read);
   }, []);
   const hasEnded = isFinal(job.status);
+  // The job's end may be known before its last events are here.
+  const [follows] = useState(!hasEnded);
   if (failed !== null && entries.length === 0) return <Failed error={failed} />;
   if (entries.length === 0) return hasEnded ? <Loading /> : <Empty title="Nothing has happened yet" />;
   return (
@@ -110,7 +112,7 @@ const Conversation = ({ job, follower: { conversation, version, failure } }: Pan
         );
       }}
       worktree={facts.worktree}
-      follows={!hasEnded}
+      follows={follows}
       canFind
     />
   );

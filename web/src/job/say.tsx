@@ -12,18 +12,20 @@ import { setJob } from "./follow.ts";
 const reread = (id: string): Promise<void> =>
   queries.invalidateQueries({ queryKey: ["get_job", { job_id: id }] });
 
+/** The same draft is said once, however often it is sent: another text gets another key. */
+const newDraft = (text: string, when: Message["when"]) => ({ text, when, idempotencyKey: newKey() });
+
 /** A word to the agent. It stays when the job ends, which is then continued: what is being written must not be lost. */
 export const Say = ({ job: { id, status, messages } }: { job: Job }) => {
   const [isShown] = useState(() => !isFinal(status));
-  const [draft, setDraft] = useState<{ text: string; when: Message["when"] }>({ text: "", when: "next" });
-  // Said once, however often it is sent.
-  const [idempotencyKey, setKey] = useState(newKey);
+  const [draft, setDraft] = useState(() => newDraft("", "next"));
   const [, navigate] = useLocation();
   const say = useMutation({
-    mutationFn: () => client().message_job({ job_id: id, ...draft }, { idempotencyKey }),
-    onSuccess: async ({ job }) => {
-      setDraft({ ...draft, text: "" });
-      setKey(newKey());
+    mutationFn: ({ text, when, idempotencyKey }: typeof draft) =>
+      client().message_job({ job_id: id, text, when }, { idempotencyKey }),
+    onSuccess: async ({ job }, sent) => {
+      // What was typed since it was sent stays.
+      setDraft((typed) => (typed === sent ? newDraft("", sent.when) : typed));
       if (job === undefined) return await reread(id);
       setJob(job);
       navigate(`/jobs/${job.id}`);
@@ -39,7 +41,7 @@ export const Say = ({ job: { id, status, messages } }: { job: Job }) => {
       ))}
       <Form
         yes={hasEnded ? "Continue" : "Say"}
-        action={say}
+        action={{ ...say, mutate: () => say.mutate(draft) }}
         isReady={draft.text.trim() !== ""}
         note={
           hasEnded ? (
@@ -50,7 +52,7 @@ export const Say = ({ job: { id, status, messages } }: { job: Job }) => {
               <Select
                 value={draft.when}
                 options={Object.entries(whenHeard)}
-                change={(when) => setDraft({ ...draft, when: when as Message["when"] })}
+                change={(when) => setDraft(newDraft(draft.text, when as Message["when"]))}
               />
             </label>
           )
@@ -62,7 +64,7 @@ export const Say = ({ job: { id, status, messages } }: { job: Job }) => {
           aria-label="What to say to the agent"
           placeholder="Say something to the agent"
           value={draft.text}
-          onChange={({ target }) => setDraft({ ...draft, text: target.value })}
+          onChange={({ target }) => setDraft(newDraft(target.value, draft.when))}
         />
       </Form>
     </section>
