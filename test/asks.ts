@@ -9,7 +9,7 @@ export const asks = (service: Pick<Service, "client">) => {
   const get = async (id: string): Promise<Job> => (await service.client.get_job({ job_id: id })).job;
 
   /** The job as soon as `holds` is true of it. */
-  const when = (id: string, holds: (job: Job) => boolean, what: string, seconds = 60): Promise<Job> =>
+  const when = (id: string, holds: (job: Job) => boolean, what: string, seconds = 100): Promise<Job> =>
     until(
       async () => {
         const job = await get(id);
