@@ -173,11 +173,17 @@ test("another task after a fault is another job, the same task the same one", as
   for (let time = 0; time < 2; time += 1) {
     await send.click();
     const alert = page.getByRole("dialog").getByRole("alert");
-    await until(async () => (await send.isEnabled()) && (await alert.innerText()) !== "", { what: "a fault" });
+    await until(async () => (await send.isEnabled()) && (await alert.innerText()) !== "", {
+      what: "a fault",
+    });
   }
   const made = async () =>
-    (await service.client.list_jobs({ limit: 100 })).jobs.filter((job) => job.session_id === first.session_id);
-  await until(async () => (await made()).every((job) => job.ended_at !== null), { what: "jobs that have ended" });
+    (await service.client.list_jobs({ limit: 100 })).jobs.filter(
+      (job) => job.session_id === first.session_id,
+    );
+  await until(async () => (await made()).every((job) => job.ended_at !== null), {
+    what: "jobs that have ended",
+  });
   await page.unroute("**/jobs");
   await task.fill(scenario("noop", { summary: "another" }));
   await send.click();

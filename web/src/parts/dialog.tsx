@@ -47,7 +47,6 @@ export const Dialog = ({ title, children, onClose, wide = false }: Props) => {
 type FormProps = {
   /** What the button says. */
   yes: ReactNode;
-  /** Beside it. */
   note?: ReactNode;
   action: { mutate: () => void; error: Error | null; isPending: boolean };
   /** In place of the message of the failure. */
@@ -91,13 +90,11 @@ type KeyFormProps = {
   label: string;
   /** The setting that has the keys. */
   setting: string;
-  /** Says that the key was refused. */
   refused: string;
   /** Tries the key. @throws ClientError 401 or 403 for one that is refused */
   use: (key: string) => Promise<void>;
 };
 
-/** Asks for a key. */
 export const KeyForm = ({ label, setting, refused, use }: KeyFormProps) => {
   const [key, setKey] = useState("");
   const field = useId();
