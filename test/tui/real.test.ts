@@ -35,6 +35,8 @@ test.concurrent("a job is submitted and followed, and goes on when the user leav
   expect(jobs).toMatchObject([
     { task: 'Count. scenario: paced {"steps": 5000, "ms": 100}', status: "running", repo_url: "" },
   ]);
+  // Before its row is there, the number chooses nothing.
+  await terminal.shows(`4  ${jobs[0]?.id.slice(0, 8)}  running`);
   await terminal.press("4");
   await terminal.shows(`Job ${jobs[0]?.id.slice(0, 8)}`);
   await jobsOnly.client.cancel_job({ job_id: jobs[0]?.id ?? "" });
