@@ -24,7 +24,7 @@ test.concurrent("a job is submitted and followed, and goes on when the user leav
   await terminal.shows("Submit job");
   await terminal.press("1");
   await terminal.shows("in plain words", ">");
-  await terminal.type('Count. scenario: paced {"steps": 5000, "ms": 100}');
+  await terminal.type('Count. scenario: hang {"after": 5}');
   await terminal.press("Enter");
   await terminal.shows("Repository");
   await terminal.press("Enter");
@@ -33,7 +33,7 @@ test.concurrent("a job is submitted and followed, and goes on when the user leav
   await terminal.shows("the job continues", "ACTION", "running");
   const { jobs } = await jobsOnly.client.list_jobs({});
   expect(jobs).toMatchObject([
-    { task: 'Count. scenario: paced {"steps": 5000, "ms": 100}', status: "running", repo_url: "" },
+    { task: 'Count. scenario: hang {"after": 5}', status: "running", repo_url: "" },
   ]);
   // Before its row is there, the number chooses nothing.
   await terminal.shows(`4  ${jobs[0]?.id.slice(0, 8)}  running`);
