@@ -1,4 +1,6 @@
 import { cpus } from "node:os";
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
 import { abandonedClients } from "./abandoned-clients.ts";
 import { asking } from "./asking.ts";
 import { chatDeltas } from "./chat-deltas.ts";
@@ -24,12 +26,17 @@ import { printFigures, type Figure } from "./statistics.ts";
 import { transcripts } from "./transcripts.ts";
 import { transcriptsIdle } from "./transcripts-idle.ts";
 import { usage } from "./usage.ts";
+import { walledGit } from "./walled-git.ts";
 import { submissions } from "./submissions.ts";
 
-/** Every figure with its baseline in the same run. `npm run bench -- NAME…` runs only those. */
+/**
+ * Every figure with its baseline in the same run. `npm run bench -- NAME…` runs only those; `--baseline DIRECTORY` names another
+ * checkout for those that compare two.
+ */
 const benchmarks: Record<string, () => Promise<Figure[]>> = {
   spawn: spawnOverhead,
   sandbox,
+  "walled-git": walledGit,
   setup,
   submissions,
   many: manyJobs,
@@ -55,7 +62,11 @@ const benchmarks: Record<string, () => Promise<Figure[]>> = {
   "chat-peer": chatPeer,
 };
 
-const asked = process.argv.slice(2);
+const { values, positionals: asked } = parseArgs({
+  allowPositionals: true,
+  options: { baseline: { type: "string" } },
+});
+if (values.baseline !== undefined) process.env["BENCH_BASELINE"] = resolve(values.baseline);
 const unknown = asked.filter((name) => !(name in benchmarks));
 if (unknown.length > 0) {
   process.stderr.write(

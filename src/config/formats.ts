@@ -6,7 +6,7 @@ import { parseHosts } from "../lib/allowed-hosts.ts";
 
 export const text = z.string();
 export const optional = text.nullable();
-const list = text.transform((value) => items(value).filter((item) => item !== ""));
+export const list = text.transform((value) => items(value).filter((item) => item !== ""));
 
 export const flag = z
   .enum(["true", "false", "1", "0", "yes", "no", "on", "off"], "must be true or false")

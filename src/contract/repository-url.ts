@@ -132,6 +132,10 @@ export const onGitHost = (url: string, gitHost: string): HostedRepo | null => {
   return isThere && owner !== undefined && name !== undefined ? { host: gitHost, owner, name } : null;
 };
 
+/** Host and owner of a repository: `github.com/acme`, with any protocol; the host where there is none. A path of the disk as it is. */
+export const ownerOf = (url: string): string =>
+  /^[^/]+(\/[^/]+)?(?=\/)/.exec(repositoryName(url))?.[0] ?? repositoryName(url);
+
 /** Whether a token may be sent: only over https and only to this git host. */
 export const takesToken = (url: string, gitHost: string): boolean =>
   url.startsWith("https://") && URL.parse(url)?.host === gitHost.replace(/:443$/, "");

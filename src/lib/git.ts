@@ -84,7 +84,7 @@ const failure = (
     .trim()
     .slice(-4000);
   // The exit code is then not git's: no caller may take it for an answer.
-  if (options.wall && /^(bwrap|landlock): /.test(stderr)) {
+  if (options.wall && (exitCode === 126 || /^(bwrap|landlock): /.test(stderr))) {
     const message = `git could not be started behind its wall: ${said}`;
     return new GitError(message, { exitCode: null, ended: "missing", said });
   }

@@ -46,8 +46,12 @@ export type ResolvedProfile = Profile & {
   readOnly: boolean;
   /** What becomes of the agent's questions: a person is asked, it has to decide alone, or the job fails. */
   questions: "ask" | "never" | "fail";
-  /** What its worktrees have besides the files that git has. */
-  wanted: { submodules: boolean | "recursive"; lfs: boolean };
+  /** What its worktrees have besides the files that git has, and the limits of a run. */
+  wanted: {
+    submodules: boolean | "recursive";
+    lfs: boolean;
+    limits: Pick<AgentLaunch["allowed"], "memoryBytes" | "processes">;
+  };
   /** Whether a person has to approve the agent's plan before it works. */
   plan: boolean;
   /** What becomes of a job at a usage limit of the model; null: as is usual for the credential. */

@@ -12,7 +12,7 @@ import { discardConfigDirectory, materialise, directoriesOf, findTranscript } fr
 import { ProfileError, type Profiles, type ResolvedProfile } from "./profile.ts";
 import { profileRoots, type CompanionReader, type Root } from "./roots.ts";
 import type { Log } from "../lib/log.ts";
-import { allowedOf, type Boundary } from "./sandbox-policy.ts";
+import { allowedOf, type Boundary, processLimits } from "./sandbox-policy.ts";
 import { suggestion } from "../lib/nearest.ts";
 import type { Definition } from "./definition.ts";
 import { ruleFor } from "./match.ts";
@@ -226,9 +226,10 @@ const entryOf = (
 /** Values of a profile that omits them; one that extends another inherits the other's instead. */
 const defaults = { model: "sonnet", permission_mode: "default", worktree: true } as const;
 
-const wantedBy = ({ submodules, lfs }: Definition): ResolvedProfile["wanted"] => ({
+const wantedBy = ({ submodules, lfs, sandbox }: Definition): ResolvedProfile["wanted"] => ({
   submodules: submodules ?? false,
   lfs: lfs ?? false,
+  limits: processLimits(sandbox),
 });
 
 const load = (layer: Layer, chain: Layer[], boundary: Boundary): Usable => {

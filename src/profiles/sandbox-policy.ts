@@ -113,10 +113,15 @@ export const allowedOf = (
     read: [...serviceWide.read, ...(block.read ?? [])],
     write: [...serviceWide.write, ...(block.write ?? [])],
     temporaryBytes: block.tmp ?? usualTemporary,
-    memoryBytes: block.memory ?? null,
-    processes: block.processes ?? null,
+    ...processLimits(block),
   };
 };
+
+/** Limits of all processes of a run together. */
+export const processLimits = (block: SandboxBlock | null | undefined) => ({
+  memoryBytes: block?.memory ?? null,
+  processes: block?.processes ?? null,
+});
 
 /**
  * Why a profile's sandbox is refused; null: it is not. A profile of a companion may read installed programs only, and

@@ -68,14 +68,18 @@ const addOwn = async (context: GitContext, request: AddWorktree): Promise<Worktr
       throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
     if (existing?.ready !== true || !(await hasDirectory(existing.worktree)))
       return makeOrRepair(context, request, existing);
-    await renew(context, existing);
-    return catchUp(context, existing);
+    const renewed = await renew(context, existing, request.wanted?.limits);
+    return catchUp(context, renewed);
   });
 };
 
-/** Readies an existing worktree for its next agent. */
-const renew = async (context: GitContext, existing: OwnerFile): Promise<void> => {
-  const { worktree, instance } = existing;
+/** Readies an existing worktree for its next agent, whose run has other limits. */
+const renew = async (
+  context: GitContext,
+  existing: OwnerFile,
+  limits: Wanted["limits"],
+): Promise<OwnerFile> => {
+  const worktree = { ...existing.worktree, limits };
   const { ownDir, gitDir, baseSha: tip } = worktree;
   if ((await lstat(gitDir).catch(() => null))?.isDirectory() === true) {
     const { agent } = await openWorktree(context, worktree);
@@ -85,7 +89,10 @@ const renew = async (context: GitContext, existing: OwnerFile): Promise<void> =>
     await runGit(context, worktree, ["read-tree", "-i", "--reset", tip ?? emptyTree]);
     await writeClone(context, worktree, { agent: null, tip, index: indexOf(ownDir) });
   }
-  if (instance !== context.settings.podName) await writeOwner(context, existing);
+  const renewed = { ...existing, worktree };
+  const isSame = JSON.stringify(limits) === JSON.stringify(existing.worktree.limits);
+  if (!isSame || existing.instance !== context.settings.podName) await writeOwner(context, renewed);
+  return renewed;
 };
 
 const makeOrRepair = async (
@@ -124,7 +131,7 @@ const make = async (
   if (request.mustBeNew === true && existing === null) requireNew(refs, request);
   const { start, ...base } = await startOf(context, request, { refs, known, cacheDir: paths.cacheDir });
   const facts = { repoUrl: repo === null ? "" : repo.url, repoKey, branch, ...base };
-  const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [] };
+  const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [], limits: wanted.limits };
   const owned = { worktree, leftOut: [], source: request.source?.worktree.worktreeId ?? null };
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);

@@ -1,5 +1,5 @@
 import { constants, existsSync } from "node:fs";
-import { lstat, mkdir, open, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, open, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
@@ -8,6 +8,8 @@ import { runGit, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
   canonicalConfig,
+  makeDirectory,
+  removePlanted,
   removeLocks,
   replace,
   restoreGitDirectory,
@@ -118,7 +120,7 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
 const small = "-size -65537k";
 
 /** What the service reads of an agent's clone. */
-const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees info".split(" ");
+const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".split(" ");
 
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);
 
@@ -160,10 +162,10 @@ const unnamedCommits = async (dir: string): Promise<string[]> => {
 /** The git directories whose objects both of a worktree's borrow; git leaves out the borrower itself. */
 const lendersOf = ({ cacheDir, ownDir }: Worktree): string[] => [cacheDir, ownDir];
 
-/** What the service's and the agent's git directories are restored to; `bare`: the cached clone. */
-const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree, bare: boolean) => ({
-  config: canonicalConfig(settings, { url: repoKey === null ? null : repoUrl, bare }),
-  head: bare ? "refs/heads/main" : `refs/heads/${branch}`,
+/** Configuration and HEAD of the service's and the agent's git directory of a worktree. */
+const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree) => ({
+  config: canonicalConfig(settings, { url: repoKey === null ? null : repoUrl, bare: false }),
+  head: `refs/heads/${branch}`,
 });
 
 /**
@@ -176,16 +178,14 @@ export const openWorktree = async (
   how: { filesOnly?: boolean } = {},
 ): Promise<{ agent: AgentClone; owned: OwnerFile | null }> => {
   const { cacheDir, repoKey, path, ownDir } = worktree;
-  if ((await lstat(cacheDir).catch(() => null)) !== null)
-    await restoreGitDirectory(cacheDir, basicsOf(context, worktree, true));
-  else if (repoKey !== null)
+  if (repoKey !== null && (await lstat(cacheDir).catch(() => null)) === null)
     throw new RepoError(
       "worktree_failed",
       `The cached clone ${cacheDir} was deleted while its worktree ${path} was in use. The files are still there: copy what is needed, and submit the task again.`,
     );
   const agent = await readAgentClone(context, worktree, how);
   const owned = await readOwner(context, worktree.worktreeId);
-  await restoreGitDirectory(ownDir, basicsOf(context, worktree, false));
+  await restoreGitDirectory(ownDir, basicsOf(context, worktree));
   await removeLocks(ownDir);
   // Not the agent's clone: only git behind the wall reads its objects, until they are brought in as a pack.
   const real = ownDirectory(context, worktree.worktreeId);
@@ -210,9 +210,9 @@ export const writeClone = async (
   const here = (await isDirectory(gitDir)) ? agent : null;
   const cached = await readRefs(cacheDir, here === null ? remoteRefs : remoteRefs.slice(0, 1));
   if (here === null) await rm(gitDir, { recursive: true, force: true });
-  await restoreGitDirectory(gitDir, basicsOf(context, worktree, false));
+  await restoreGitDirectory(gitDir, basicsOf(context, worktree));
+  await removePlanted(gitDir);
   // The agent's own `git add` leaves them out.
-  await mkdir(join(gitDir, "info"), { recursive: true });
   const apart = await apartOf(ownDir);
   await replace(join(gitDir, "info", "exclude"), apart.map((path) => `/${path}\n`).join(""));
   await removeLocks(gitDir);
@@ -223,7 +223,7 @@ export const writeClone = async (
   const lines = Array.from(refs, ([name, sha]) => `${sha} ${name}\n`);
   await replace(join(gitDir, "packed-refs"), lines.join(""), { durable: here !== null });
   await rm(join(gitDir, "refs"), { recursive: true, force: true });
-  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
+  await makeDirectory(gitDir, "refs/heads");
   if (index === undefined) return;
   await replace(join(gitDir, "HEAD"), `${head ?? `ref: ${branchRef(worktree)}`}\n`);
   await copyIndex(index, join(gitDir, "index"));

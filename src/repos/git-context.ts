@@ -87,9 +87,10 @@ export const runGit = async (
     const directory = where === null ? {} : { GIT_DIR: where, GIT_COMMON_DIR: where };
     return git(args, { ...process, ...call, variables: { ...directory, ...call.variables } });
   }
-  const { wall, variables } = await wallFor({ confine, programs: await context.programs }, where);
-  const own = { cwd: where.path, wall, variables: { ...variables, ...call.variables } };
-  return git(args, { ...process, ...call, ...own });
+  const made = await wallFor({ confine, programs: await context.programs }, where);
+  await using wall = made.wall;
+  const own = { cwd: where.path, wall, variables: { ...made.variables, ...call.variables } };
+  return await git(args, { ...process, ...call, ...own });
 };
 
 const maxOutputBytes = 400 * 1024 * 1024;

@@ -48,31 +48,45 @@ export const urlOfConfig = (config: string): string | null => {
 /** `head`: the branch of a HEAD that is missing or broken. */
 type Basics = { config: string; head: string };
 
-/**
- * Makes a git directory, without the machine's templates. From one that is there it removes what an agent, which runs as
- * the same user, may have written to make git run programs, hide files or talk to other servers.
- */
+/** Makes a git directory, without the machine's templates, or gives one that is there its configuration and a HEAD. */
 export const restoreGitDirectory = async (
   gitDir: string,
   { config, head: branch }: Basics,
 ): Promise<void> => {
-  await mkdir(join(gitDir, "objects", "pack"), { recursive: true });
-  await mkdir(join(gitDir, "refs", "heads"), { recursive: true });
-  await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name))));
+  await mkdir(gitDir, { recursive: true });
+  for (const name of ["info", "objects/info", "objects/pack", "refs/heads"])
+    await makeDirectory(gitDir, name);
   if ((await textOf(join(gitDir, "config"))) !== config) await replace(join(gitDir, "config"), config);
   const head = await textOf(join(gitDir, "HEAD"));
   if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
     await replace(join(gitDir, "HEAD"), `ref: ${branch}\n`);
 };
 
-/** The service never writes them. */
+/**
+ * Makes a directory below another one, step by step. What is in its way goes: an agent's link would lead elsewhere. No agent
+ * may be at work there.
+ */
+export const makeDirectory = async (top: string, name: string): Promise<string> => {
+  let at = top;
+  for (const part of name.split("/")) {
+    at = join(at, part);
+    const isThere = (await lstat(at).catch(unreadable))?.isDirectory();
+    if (isThere === false) await rm(at);
+    if (isThere !== true) await mkdir(at);
+  }
+  return at;
+};
+
+/** Removes from an agent's clone what could make the next git there run programs, hide files or look elsewhere. */
+export const removePlanted = async (gitDir: string): Promise<void> =>
+  void (await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name)))));
+
 const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/exclude", "info/grafts"];
 
 /** Checks first: there is rarely anything, and a check is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {
   if ((await lstat(path).catch(unreadable)) === null) return;
-  // Another job's agent may write there meanwhile.
-  await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
+  await rm(path, { recursive: true, force: true });
 };
 
 /**
@@ -95,7 +109,7 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
   const paths = lenders.map((lender) => join(lender, "objects"));
   const text = paths.map((path) => (existsSync(path) ? `${path}\n` : "")).join("");
   if ((await textOf(file)) === text) return;
-  await mkdir(join(gitDir, "objects", "info"), { recursive: true });
+  await makeDirectory(gitDir, "objects/info");
   await replace(file, text);
 };
 

@@ -5,6 +5,7 @@ const around = {
   superproject: "https://git.example/acme/app",
   names: [],
   gitHost: "host.example",
+  owners: ["trusted"],
   allowLocal: true,
 };
 const lib = { name: "lib", path: "lib", url: "../lib.git", update: "" };
@@ -26,7 +27,7 @@ test.each([
   ["https://git.example:8443/acme/app", "../../lib", "https://git.example:8443/lib"],
   ["git@git.example:acme/app.git", "../lib.git", "git@git.example:acme/lib.git"],
   ["git@git.example:app.git", "../lib.git", "git@git.example:lib.git"],
-  ["git@git.example:acme/app", "git@host.example:acme/lib", "git@host.example:acme/lib"],
+  ["git@git.example:acme/app", "git@host.example:trusted/lib", "git@host.example:trusted/lib"],
   ["https://git.example/acme/app", "ssh://git@GIT.example/acme/lib", "ssh://git@git.example/acme/lib"],
   ["https://git.example/acme/app", "https://else.example/lib/", "https://else.example/lib"],
   ["/srv/app.git", "../lib", "/srv/lib"],
@@ -61,6 +62,8 @@ test.each([
   ["..", { url: "../a/../../lib" }],
   ["another host", { url: "git@else.example:acme/lib" }],
   ["another host", { url: "ssh://git@else.example/lib" }],
+  ["another owner", { url: "git@git.example:other/lib" }],
+  ["another owner", { url: "git@host.example:acme/lib" }],
   ["not a URL", { url: "..lib" }],
 ])("a submodule is refused for its %s: %j", (why, over) => {
   const given = { ...around, names: ["lib", "other"] };

@@ -1,4 +1,4 @@
-import { parseRepoUrl } from "../contract/repository-url.ts";
+import { ownerOf, parseRepoUrl } from "../contract/repository-url.ts";
 import { pathBytes } from "./path-bytes.ts";
 
 /** A submodule as `.gitmodules` declares it. Path: bytes, one character each. */
@@ -24,6 +24,8 @@ type Around = {
   /** Names of all its submodules. */
   names: readonly string[];
   gitHost: string;
+  /** Further owners on it. */
+  owners: readonly string[];
   /** Whether a repository may be on the service's disk. */
   allowLocal: boolean;
 };
@@ -40,6 +42,7 @@ type Around = {
  * | a URL that `repo_url` of a job could not be                        | refused                                    |
  * | a path, `file://` or `http://`, and the superproject has no such   | refused                                    |
  * | ssh, to another host than the superproject's and GIT_HOST          | refused: the service's key is not for it   |
+ * | ssh, to a repository of an owner who has no part in the superproject | refused: see `sharesOwner`               |
  *
  * @throws Error with the reason, which follows "it "
  */
@@ -58,7 +61,25 @@ export const urlOf = ({ name, path, url, update }: Declared, around: Around): st
   const host = sshHost(parsed);
   if (host !== null && ![hostOf(superproject), gitHost.replace(/:\d+$/, "")].includes(host))
     throw new Error(`is reached by ssh at another host than its superproject (${parsed})`);
+  if (host !== null && !sharesOwner(parsed, around))
+    throw new Error(`is reached by ssh and has another owner than its superproject (${parsed}): ${cure}`);
   return parsed;
+};
+
+/** What lets the service's credentials reach a submodule of another owner. */
+export const cure = "an operator who trusts that owner names it in GIT_HOST_OWNERS";
+
+/**
+ * Whether the service's credentials may read a submodule: whoever wrote the superproject, and knows a private repository by
+ * name, would otherwise get its files.
+ */
+export const sharesOwner = (
+  url: string,
+  { superproject, gitHost, owners }: Pick<Around, "superproject" | "gitHost" | "owners">,
+): boolean => {
+  const owner = ownerOf(url);
+  const host = gitHost.replace(/:\d+$/, "");
+  return owner === ownerOf(superproject) || owners.some((each) => owner === `${host}/${each}`.toLowerCase());
 };
 
 const sameKind = /^(file:|http:|\/)/;

@@ -92,7 +92,7 @@ test("git outside borrows from no agent, and what git made behind the wall lies 
 
 test("a look enters the wall seven times, one at what is known already six times, and a push of it not at all", async () => {
   let entries = 0;
-  const confine = () => {
+  const confine = async () => {
     entries += 1;
     return null;
   };

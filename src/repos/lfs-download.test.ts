@@ -68,6 +68,26 @@ test("files in Git LFS are there and no change, for the service and for the agen
   expect(await read((await addTo(repos, repo, "two", { wanted })).path, "two.bin")).toBe(two.of);
 });
 
+test("a link of the agent's in its clone leads nothing elsewhere: neither contents nor refs nor what is made or removed", async () => {
+  const { repos, repo } = await makeApp();
+  const worktree = await addTo(repos, repo, "one");
+  const outside = await temporaryDirectory();
+  for (const name of ["heads", "service-half", "tags", "origin", "pack", "info"])
+    await write(outside, { [`${name}/own`]: "own\n" });
+  await write(outside, { exclude: "own\n", attributes: "own\n", alternates: "own\n" });
+  const listed = async () => (await readdir(outside, { recursive: true })).toSorted();
+  const before = await listed();
+  for (const name of ["lfs", "info", "hooks", "modules"]) {
+    await rm(join(worktree.gitDir, name), { recursive: true, force: true });
+    await symlink(outside, join(worktree.gitDir, name));
+  }
+  const again = await addTo(repos, repo, "one", { wanted });
+  expect(await read(again.path, "two.bin")).toBe(two.of);
+  expect((await repos.inspect(again, never)).dirty).toBe(false);
+  expect(await listed()).toEqual(before);
+  for (const name of ["exclude", "attributes", "alternates"]) expect(await read(outside, name)).toBe("own\n");
+});
+
 test("a worktree that is there gets them later; what was done in it stays", async () => {
   const { repos, repo } = await makeApp();
   const worktree = await addTo(repos, repo, "one");

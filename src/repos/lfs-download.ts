@@ -22,6 +22,7 @@ import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { copyIndex, openWorktree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, unlessRefused } from "./git-context.ts";
+import { makeDirectory } from "./git-directory.ts";
 import { type Content, pointersIn } from "./lfs.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
@@ -272,9 +273,11 @@ const keep = async (
 /** Puts each content in its pointer's place, whole or not at all, and tells both indexes that this is no change. */
 const fill = async (context: GitContext, worktree: Worktree, pointers: Pointer[]): Promise<void> => {
   const { cacheDir, gitDir, ownDir, path: root } = worktree;
-  const half = join(gitDir, "lfs", "service-half");
+  const half = join(scratchOf(ownDir), "lfs");
   await removeTree(half);
-  await mkdir(half, { recursive: true });
+  await mkdir(half);
+  // Looks at the worktree know by it that there may be contents in place of pointers.
+  await makeDirectory(gitDir, "lfs");
   const before = new Date(Date.now() - 2000);
   for (const { path, content } of pointers) {
     const file = inside(root, path);

@@ -10,6 +10,8 @@ const sha = z.string().regex(/^[0-9a-f]{40}$/);
 
 const key = z.string().regex(/^[0-9a-f]{12}$/);
 
+const most = z.int().positive().nullable();
+
 const Facts = z.object({
   worktreeId: z.string(),
   repoUrl: z.string(),
@@ -19,6 +21,7 @@ const Facts = z.object({
   baseSha: sha.nullable(),
   warnings: z.array(z.string()),
   submodules: z.array(key).optional(),
+  limits: z.object({ memoryBytes: most, processes: most }).optional(),
 });
 
 /**

@@ -1,15 +1,16 @@
 import { existsSync } from "node:fs";
-import { mkdir, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { poll } from "../lib/wait.ts";
 import { capture, unsavedCommits } from "./capture.ts";
-import { branchRef, hasDirectory, openWorktree } from "./clone.ts";
+import { makeDirectory } from "./git-directory.ts";
+import { branchRef, hasDirectory, openWorktree, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
 import { importCommits } from "./import.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
+import { remoteBranches } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
@@ -17,23 +18,26 @@ export const pushBranch = (context: GitContext, worktree: Worktree): Promise<voi
   const what = `push the branch ${worktree.branch} to ${worktree.repoUrl}`;
   return attempt(context, { reason: "push_failed", what }, async () => {
     const ref = branchRef(worktree);
-    const { tip, push } = await readyToPush(context, worktree);
+    const { tip, refs, push } = await readyToPush(context, worktree);
     await push(["--porcelain"], `${tip ?? ref}:${ref}`);
     if (tip === null) return;
     await requireShown(context, worktree, tip);
     const owned = await readOwner(context, worktree.worktreeId);
     if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
-    // As `git push` does for a named remote. A ref with the name of one of its directories, for example, prevents it.
-    await writeTracking(worktree, tip).catch(() => undefined);
+    await writeTracking(worktree, { refs, tip }).catch(() => undefined);
   });
 };
 
-/** Follows no link that an agent may have made. */
-const writeTracking = async ({ gitDir, branch }: Worktree, tip: string): Promise<void> => {
-  const file = join(gitDir, "refs/remotes/origin", branch);
-  await mkdir(dirname(file), { recursive: true });
-  if ((await realpath(dirname(file))) !== dirname(file)) throw new Error(`${dirname(file)} is a link`);
-  await writeFileAtomic(file, `${tip}\n`, 0o644);
+/** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
+const writeTracking = async (
+  { gitDir, branch }: Worktree,
+  { refs, tip }: { refs: Refs; tip: string },
+): Promise<void> => {
+  const name = `${remoteBranches}${branch}`;
+  // Git takes no ref below one.
+  if ([...refs.keys()].some((other) => name.startsWith(`${other}/`))) return;
+  await makeDirectory(gitDir, dirname(name));
+  await writeFileAtomic(join(gitDir, name), `${tip}\n`, 0o644);
 };
 
 /**
@@ -65,7 +69,7 @@ const readyToPush = async (context: GitContext, worktree: Worktree) => {
     const command = ["push", ...options, "--no-verify", "--no-recurse-submodules"] as const;
     await runRemote(context, url, { command, refs, where });
   };
-  return { tip, push };
+  return { tip, refs: agent.refs, push };
 };
 
 /** Refuses a local repository with hooks in its configuration (git 2.54): no option of git turns all of them off. */

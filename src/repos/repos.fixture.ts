@@ -94,6 +94,7 @@ export const makeRepos = async (
     gitSigningKey: null,
     gitHost: "github.com",
     gitHostToken: null,
+    gitHostOwners: [],
     gitHostAppId: null,
     gitHostAppInstallationId: null,
     gitHostAppPrivateKeyPath: null,

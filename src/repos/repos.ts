@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
+import type { Limits } from "../lib/process/limits.ts";
 
 export type { Repos } from "./create.ts";
 
@@ -42,8 +43,11 @@ export type FilesRequest = {
   into: string;
 };
 
-/** What a worktree has besides its own files. `recursive`: also the submodules of submodules. */
-export type Wanted = { submodules: boolean | "recursive"; lfs: boolean };
+/**
+ * What a worktree has besides its own files, and the limits of git behind the wall there: those of the run. `recursive`: also
+ * the submodules of submodules.
+ */
+export type Wanted = { submodules: boolean | "recursive"; lfs: boolean; limits?: Limits | undefined };
 
 export type AddWorktree = {
   /** Absent: nothing. */
@@ -78,6 +82,7 @@ export type Worktree = {
   warnings: string[];
   /** Keys of the cached clones whose objects its submodules borrow; absent: none. */
   submodules?: string[] | undefined;
+  limits?: Limits | undefined;
   /** One of the warnings: what its branch has at the remote and not here. Never stored. */
   behind?: string;
 };

@@ -151,6 +151,44 @@ test("a push of others that moves a submodule which is checked out is left to th
   expect((await repos.inspect(again, never)).dirty).toBe(false);
 });
 
+test("a submodule of another owner is fetched without the token; a private one fails by name, unless its owner is named", async () => {
+  await using host = await startFakeGitHost();
+  const hidden = await host.createRepository("acme", "hidden", {
+    private: true,
+    seed: { "plan.txt": "canary\n" },
+  });
+  const open = await host.createRepository("acme", "open", { seed: { "open.txt": "open\n" } });
+  const stranger = await host.createRepository("stranger", "app", { seed: { "app.txt": "app\n" } });
+  const declare = async (name: string, { directory }: { directory: string }) => {
+    const work = await temporaryDirectory();
+    await plainGit(work, "clone", "--quiet", stranger.directory, ".");
+    const url = `https://${host.host}/acme/${name}`;
+    await write(work, { ".gitmodules": `[submodule "${name}"]\n\tpath = ${name}\n\turl = ${url}\n` });
+    const tip = await plainGit(directory, "rev-parse", "HEAD");
+    await plainGit(work, "update-index", "--add", "--cacheinfo", `160000,${tip},${name}`);
+    await plainGit(work, "add", ".gitmodules");
+    const who = ["-c", "user.name=someone", "-c", "user.email=someone@example.org"];
+    await plainGit(work, ...who, "commit", "--quiet", "--message", "declares");
+    await plainGit(work, "push", "--quiet", stranger.directory, "HEAD:refs/heads/main");
+  };
+  const env = { PATH: process.env["PATH"], ...host.environment };
+  const credentials = { gitHost: host.host, gitHostToken: host.createToken() };
+  const { repos } = await makeRepos(credentials, env);
+  const url = `https://${host.host}/stranger/app`;
+  await declare("open", open);
+  const worktree = await addTo(repos, await fetchInto(repos, url), "one", { wanted });
+  expect(await read(worktree.path, "open/open.txt")).toBe("open\n");
+  await declare("hidden", hidden);
+  const again = async (id: string) => addTo(repos, await fetchInto(repos, url), id, { wanted });
+  await expect(again("two")).rejects.toMatchObject({
+    reason: "clone_failed",
+    message: expect.stringMatching(/^The submodule "hidden" .* GIT_HOST_OWNERS\.$/s) as string,
+  });
+  const trusting = await makeRepos({ ...credentials, gitHostOwners: ["Acme"] }, env);
+  const seen = await addTo(trusting.repos, await fetchInto(trusting.repos, url), "three", { wanted });
+  expect(await read(seen.path, "hidden/plan.txt")).toBe("canary\n");
+});
+
 test("the token goes to the git host's own name alone; a submodule that cannot be fetched is named", async () => {
   await using host = await startFakeGitHost();
   const lib = await host.createRepository("acme", "lib", { private: true, seed: { "lib.txt": "lib\n" } });

@@ -1,26 +1,29 @@
 import { lstat, mkdir, readdir, rename, rmdir } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
 import { fetchOptions, fetchRepo } from "./cache.ts";
 import { leaveOutEscapingLinks, specialEntries, type Size, type SpecialEntries } from "./checkout-care.ts";
 import { copyIndex, indexHiding, openWorktree, readRefs, remoteRefs, textOf } from "./clone.ts";
+import { takesToken } from "../contract/repository-url.ts";
 import { attempt } from "./failure.ts";
 import { isLoopbackHost } from "../config/formats.ts";
 import { type GitContext, runGit, runRemote, unlessRefused } from "./git-context.ts";
 import {
   borrowObjects,
   canonicalConfig,
+  makeDirectory,
   replace,
   restoreGitDirectory,
   withoutLeftovers,
 } from "./git-directory.ts";
-import { type Declared, declaredIn, urlOf } from "./gitmodules.ts";
+import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
 import { importCommits } from "./import.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
 import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { gitDirectoryAt, withBorrower } from "./submodule.ts";
+import { noTokens } from "./tokens.ts";
 
 /** Most submodules of a worktree, those of submodules included: each is a clone. */
 const mostSubmodules = 100;
@@ -45,7 +48,7 @@ type Adding = {
   allowLocal: boolean;
   taken: Size;
   count: number;
-  /** By URL. */
+  /** By URL, and whether the service's credentials were used. */
   fetched: Map<string, CachedRepo>;
   warnings: string[];
 };
@@ -144,7 +147,8 @@ const permitted = (
   { owner, declared, adding }: { owner: Super; declared: Declared[]; adding: Adding },
 ): string => {
   const names = declared.map(({ name }) => name);
-  const around = { superproject: owner.url, names, gitHost: settings.gitHost, allowLocal: adding.allowLocal };
+  const { gitHost, gitHostOwners: owners } = settings;
+  const around = { superproject: owner.url, names, gitHost, owners, allowLocal: adding.allowLocal };
   try {
     return urlOf(entry, around);
   } catch (error) {
@@ -170,8 +174,9 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   adding.count += 1;
   if (adding.count > mostSubmodules)
     throw refusal(`${adding.worktree.repoUrl} has more than ${mostSubmodules} submodules`);
-  const repo = await fetchOnce(context, wanted, { owner, adding });
-  if (!(await hasCommit(context, repo, commit)) && !(await bringCommit(context, repo, commit))) {
+  const own = contextFor(context, url, owner.url);
+  const repo = await fetchOnce(own, wanted, { owner, adding });
+  if (!(await hasCommit(context, repo, commit)) && !(await bringCommit(own, repo, commit))) {
     const lacks = `${url} does not have its commit ${commit}`;
     adding.warnings.push(`The submodule ${shown} is not checked out: ${lacks}.`);
     return;
@@ -181,7 +186,8 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   const at = join(owner.path, path);
   if (isFree) {
     await noteLender(context, repo, adding);
-    await placeUnder(owner.gitDir, gitDir);
+    await makeDirectory(owner.gitDir, relative(owner.gitDir, dirname(gitDir)));
+    await removeTree(gitDir);
     const leftOut = await checkOut(
       context,
       { repo, commit, found },
@@ -203,21 +209,33 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   await addAll(context, inner, found, adding);
 };
 
+/** Without the token where the submodule may not be read with it. */
+const contextFor = (context: GitContext, url: string, superproject: string): GitContext => {
+  const { gitHost, gitHostOwners: owners } = context.settings;
+  const isOwn = !takesToken(url, gitHost) || sharesOwner(url, { superproject, gitHost, owners });
+  return isOwn ? context : { ...context, tokens: noTokens };
+};
+
 /** @throws RepoError with the submodule's name */
 const fetchOnce = async (
   context: GitContext,
   { url, entry }: Wanted,
   { owner, adding }: { owner: Super; adding: Adding },
 ): Promise<CachedRepo> => {
-  const known = adding.fetched.get(url);
+  const key = `${url} ${context.tokens === noTokens}`;
+  const known = adding.fetched.get(key);
   if (known !== undefined) return known;
   const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal }).catch((cause: unknown) => {
     if (!(cause instanceof RepoError)) throw cause;
     const { reason, message, retryable, again } = cause;
-    const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}`;
+    const why =
+      context.tokens === noTokens
+        ? `\nIt is asked for without the token, because it has another owner than its superproject: ${cure}.`
+        : "";
+    const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}${why}`;
     throw new RepoError(reason, what, { cause, retryable, again });
   });
-  adding.fetched.set(url, repo);
+  adding.fetched.set(key, repo);
   adding.warnings.push(...repo.warnings);
   return repo;
 };
@@ -272,17 +290,6 @@ const isFreePlace = async (root: string, path: string, shown: string): Promise<b
   return (await readdir(at)).length === 0;
 };
 
-/** Makes a fresh directory for a submodule's git directory, which an agent may have made a link. */
-const placeUnder = async (gitDir: string, wanted: string): Promise<void> => {
-  let at = gitDir;
-  for (const part of relative(gitDir, wanted).split("/")) {
-    at = join(at, part);
-    const found = await lstat(at).catch(() => null);
-    if (at === wanted || found?.isDirectory() === false) await removeTree(at);
-    if (at === wanted || found?.isDirectory() !== true) await mkdir(at);
-  }
-};
-
 type Source = { repo: CachedRepo; commit: string; found: SpecialEntries };
 type Place = { at: string; gitDir: string; stage: string };
 
@@ -320,7 +327,7 @@ const writeGitDirectory = async (
   const refs = await readRefs(repo.gitDir, remoteRefs);
   await replace(join(gitDir, "packed-refs"), Array.from(refs, ([name, id]) => `${id} ${name}\n`).join(""));
   await replace(join(gitDir, "HEAD"), `${commit}\n`);
-  await mkdir(join(gitDir, "logs"), { recursive: true });
+  await makeDirectory(gitDir, "logs");
   const who = `${settings.gitAuthorName} <${settings.gitAuthorEmail}> ${Math.floor(Date.now() / 1000)} +0000`;
   await replace(
     join(gitDir, "logs", "HEAD"),

@@ -17,12 +17,16 @@ export type Tokens = {
   refused: (token: string) => boolean;
 };
 
+/** For a repository that must be readable by anybody. */
+export const noTokens: Tokens = { get: async () => null, refused: () => false };
+
 /** Called with a minted token before anything can use it, and with the end of its validity. */
 export type OnToken = (token: string, expiresAt: Date) => void;
 
 export type TokenSettings = Pick<
   Settings,
   | "gitHost"
+  | "gitHostOwners"
   | "gitHostToken"
   | "gitHostAppId"
   | "gitHostAppInstallationId"

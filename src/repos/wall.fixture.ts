@@ -1,11 +1,10 @@
-import { findBwrap } from "../sandbox/bwrap.ts";
-import { findLandlock } from "../sandbox/landlock.ts";
+import { createSandbox } from "../sandbox/sandbox.ts";
 import { unconfined, type Confine } from "./wall.ts";
 
 /** The wall of each mode of the sandbox. */
 export const walls = {
-  bwrap: (await findBwrap()).confine,
-  landlock: (await findLandlock()).confine,
+  bwrap: (await createSandbox("bwrap")).sandbox.confine,
+  landlock: (await createSandbox("landlock")).sandbox.confine,
   off: unconfined,
 } satisfies Record<string, Confine>;
 

@@ -7,7 +7,7 @@ import { attack, waysThatWork } from "./attacks.fixture.ts";
 import { openWorktree } from "./clone.ts";
 import { runGit, withRealRoots, type GitContext } from "./git-context.ts";
 import { never, plainGit, read } from "./plain-git.fixture.ts";
-import { makeWorktree } from "./repos.fixture.ts";
+import { addTo, makeWorktree } from "./repos.fixture.ts";
 import { createTokens } from "./tokens.ts";
 import { viewOf } from "./wall.ts";
 import { type WallMode, walls } from "./wall.fixture.ts";
@@ -115,5 +115,25 @@ test("behind the wall git writes the worktree and its scratch, and reads its own
     readable: ["/w/.owned/one.git", "/r/a/repo.git/objects", "/opt/git"],
     writable: ["/w/one", "/w/.owned/one.git/scratch"],
     cwd: "/w/one/sub",
+    limits: { memoryBytes: null, processes: null },
   });
+});
+
+test.each(modes)("git and what it starts have the memory that the run may have: %s", async (mode) => {
+  const { context, worktree } = await withWall(mode);
+  await openWorktree(context, worktree);
+  const config = [["alias.fill", `!perl -e 'my $x = "a" x 300_000_000; print length $x'`]] as const;
+  const fill = (memoryBytes: number | null) =>
+    runGit(context, { ...worktree, limits: { memoryBytes, processes: null } }, ["fill"], { config });
+  expect((await fill(null)).stdout).toBe("300000000");
+  await expect(fill(100_000_000)).rejects.toThrow(/^git fill /);
+});
+
+test("a worktree's limits are those of the run that works in it last", async () => {
+  const { repos, repo, worktree } = await makeWorktree();
+  const limits = { memoryBytes: 5e8, processes: 50 };
+  const wanted = { submodules: false, lfs: false, limits };
+  const again = await addTo(repos, repo, "one", { wanted });
+  expect(again.limits).toEqual(limits);
+  expect((await repos.findWorktree(worktree.worktreeId))?.limits).toEqual(limits);
 });

@@ -1,6 +1,7 @@
 import { lstat, mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Wall } from "../lib/command.ts";
+import type { Limits } from "../lib/process/limits.ts";
 import { isBelow } from "../lib/is-below.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { removeLocks } from "./git-directory.ts";
@@ -21,6 +22,7 @@ import { removeLocks } from "./git-directory.ts";
  * | the scratch: index and new objects | is written |
  * | the service's git directory and what it borrows | is read: with its configuration an agent would steer git outside |
  * | environment | PATH, TZ, the marks of its processes, and git's own variables |
+ * | memory and processes | as many as the worktree's run may have |
  *
  * No git outside reads a worktree, a clone of an agent or a scratch. `import.ts` brings their objects as one checked pack.
  * What git behind the wall prints is an agent's word: an id or a path in it is judged by its shape before it is used.
@@ -38,16 +40,18 @@ export type Tree = {
   lenders?: readonly string[];
   /** A git directory in the scratch, for what writes into its own; absent: `ownDir`. */
   steered?: string;
+  /** Limits of the run that works in the worktree; absent: none. */
+  limits?: Limits | undefined;
 };
 
 /** Absolute paths without links. */
-type View = { readable: string[]; writable: string[]; cwd: string };
+type View = { readable: string[]; writable: string[]; cwd: string; limits: Limits };
 
-/** Puts the wall of the sandbox's mode around a program. Null: there is none. */
-export type Confine = (view: View) => Wall | null;
+/** Puts the wall of the sandbox's mode around a program; null when the mode has none. It is disposed of after the program. */
+export type Confine = (view: View) => Promise<(Wall & AsyncDisposable) | null>;
 
 /** For whoever works in no worktree, and the mode `off`. */
-export const unconfined: Confine = () => null;
+export const unconfined: Confine = async () => null;
 
 /** Index and new objects of git behind the wall. */
 export const scratchOf = (ownDir: string): string => join(ownDir, "scratch");
@@ -65,12 +69,13 @@ export const emptyScratch = async (ownDir: string): Promise<void> => {
 
 /** What git behind the wall may see and use. `borrowed`: object directories that `ownDir` names. */
 export const viewOf = (
-  { path, ownDir, root = path }: Tree,
+  { path, ownDir, root = path, limits = { memoryBytes: null, processes: null } }: Tree,
   { borrowed, programs }: { borrowed: readonly string[]; programs: readonly string[] },
 ): View => ({
   readable: [ownDir, ...borrowed.filter((each) => !isBelow(each, root)), ...programs],
   writable: [root, scratchOf(ownDir)],
   cwd: path,
+  limits,
 });
 
 /** Variables that name git everything: no file that an agent wrote can lead it elsewhere. */
@@ -93,12 +98,12 @@ const variablesOf = (
 export const wallFor = async (
   { confine, programs }: { confine: Confine; programs: readonly string[] },
   tree: Tree,
-): Promise<{ wall: Wall | null; variables: Record<string, string> }> => {
+): Promise<{ wall: Awaited<ReturnType<Confine>>; variables: Record<string, string> }> => {
   const { path, ownDir, lenders = [join(path, ".git/objects")] } = tree;
   const named = await readFile(join(ownDir, "objects/info/alternates"), "utf8").catch(() => "");
   const borrowed = await directories(named.split("\n").filter((line) => line !== ""));
   const variables = variablesOf(tree, await directories(lenders));
-  return { wall: confine(viewOf(tree, { borrowed, programs })), variables };
+  return { wall: await confine(viewOf(tree, { borrowed, programs })), variables };
 };
 
 /** The paths that are directories. A link is none: it may lead anywhere. */

@@ -46,6 +46,7 @@ export const prepare = async (
 const wantedOf = ({ options }: JobRecord, { wanted }: ResolvedProfile): Wanted => ({
   submodules: options.submodules ?? wanted.submodules,
   lfs: options.lfs ?? wanted.lfs,
+  limits: wanted.limits,
 });
 
 /**

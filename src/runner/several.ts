@@ -68,6 +68,7 @@ const checkout = async (
     branch: own.branch,
     mustBeNew: record.branch === null && record.options.branch !== null,
     baseRef,
+    wanted: { submodules: false, lfs: false, limits: own.limits },
     signal,
   });
   for (const warning of [...repo.warnings, ...worktree.warnings]) warn(`${name}: ${warning}`);

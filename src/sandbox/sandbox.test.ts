@@ -167,7 +167,9 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
       return (await runCommand({ command: "sh", args, cwd: "/", env: { PATH: path }, ...limits, wall }))
         .stdout;
     };
-    const wall = sandboxes[mode].sandbox.confine({ readable: [own], writable: [worktree], cwd: worktree });
+    const use = { readable: [own], writable: [worktree], cwd: worktree };
+    const limits = { memoryBytes: null, processes: null };
+    await using wall = await sandboxes[mode].sandbox.confine({ ...use, limits });
     const tried = `cd "$2"; cat given/secret own/secret; echo x >own/f; echo x >"$1/f"
       perl -MSocket -e 'print "socket\\n" for grep { socket(my $s, $_, SOCK_STREAM, 0) } AF_INET, AF_UNIX'
       setsid echo left; sleep 1001 & exit 0`;

@@ -73,12 +73,12 @@ export type Sandbox = {
   mode: SandboxMode;
   /** Readies a sandbox for one run; null: there is none. It ends when it is disposed of. */
   enter: (run: Run) => Promise<Entered | null>;
-  /** What a short program runs behind that needs no network at all; null: nothing. */
-  confine: (use: Use) => Wall | null;
+  /** Puts a wall around a short program that needs no network; null without a sandbox. It is disposed of after the program. */
+  confine: (use: Use) => Promise<(Wall & AsyncDisposable) | null>;
 };
 
 /** What a short program may use. All paths are absolute, without links, and exist. */
-type Use = { readable: readonly string[]; writable: readonly string[]; cwd: string };
+type Use = { readable: readonly string[]; writable: readonly string[]; cwd: string; limits: Limits };
 
 /** A way to make sandboxes. */
 export type Kind = {
@@ -94,7 +94,7 @@ export type Kind = {
     run: Run,
     place: Place,
   ) => Promise<Pick<Entered, "box" | "model" | "env" | "warnings"> & { proxy: string }>;
-  confine: (use: Use) => Wall;
+  confine: (use: Omit<Use, "limits">) => Wall;
 };
 
 /** What each kind needs for one run. Paths are absolute and without links. */
@@ -145,7 +145,7 @@ export const createSandbox = async (
   return { sandbox: noSandbox, warning: `Agents run without a sandbox. ${why}` };
 };
 
-export const noSandbox: Sandbox = { mode: "off", enter: async () => null, confine: () => null };
+export const noSandbox: Sandbox = { mode: "off", enter: async () => null, confine: async () => null };
 
 const modes = ["bwrap", "landlock"] as const;
 
@@ -165,7 +165,11 @@ const create = async (
 ): Promise<{ sandbox: Sandbox; problem: null } | { sandbox: null; problem: string }> => {
   try {
     const kind = await kinds[mode]();
-    const sandbox: Sandbox = { mode, enter: (run) => enter(kind, run, service), confine: kind.confine };
+    const sandbox: Sandbox = {
+      mode,
+      enter: (run) => enter(kind, run, service),
+      confine: (use) => confine(kind, use, service),
+    };
     await probe(kind, sandbox);
     return { sandbox, problem: null };
   } catch (error) {
@@ -234,6 +238,16 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
     limits: limits.kind,
     warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
     [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+};
+
+const confine = async (kind: Kind, { limits, ...use }: Use, service: Service) => {
+  const held = await limit(limits, kind.countsApart, `${beginning(service)}${randomUUID()}`);
+  const { prefix, filter } = kind.confine(use);
+  return {
+    prefix: [...held.outside, ...prefix, ...held.inside],
+    filter,
+    [Symbol.asyncDispose]: () => held[Symbol.asyncDispose](),
   };
 };
 

@@ -25,7 +25,7 @@ const askedOf = async (settings: Partial<ClaudeSettings>, cwd?: string): Promise
     {
       settings: { ...fakeSettings(directory), ...settings },
       env: {},
-      sandbox: { mode: "bwrap", enter: async (run) => (asked.resolve(run), null), confine: () => null },
+      sandbox: { mode: "bwrap", enter: async (run) => (asked.resolve(run), null), confine: async () => null },
     },
     () => undefined,
   );

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import {
+  list,
   base64Pem,
   directoryNames,
   flag,
@@ -85,6 +86,11 @@ export const repositoryVariables = {
     meaning: "Token for clone, push and pull requests on that host",
     yaml: "github.token",
     secret: true,
+  }),
+  gitHostOwners: variable("GIT_HOST_OWNERS", list, "", {
+    meaning:
+      "Owners on that host, with commas, whose repositories the token reads as submodules of any repository",
+    yaml: "github.owners",
   }),
   gitHostAppId: variable(
     "GIT_HOST_APP_ID",
