@@ -48,6 +48,8 @@ export type AgentStart = {
 export type AgentLaunch = {
   /** The process's own CLAUDE_CONFIG_DIR. */
   configDir: string;
+  /** Where transcripts are, a directory for each working directory. `configDir` has a link to it. */
+  projectsDir: string;
   /** Options of the profile's `claude` block as CLI arguments, `--model sonnet --max-turns 80 …`. */
   args: string[];
   model: string | null;

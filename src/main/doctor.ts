@@ -62,9 +62,13 @@ const sandbox = async ({ settings }: Diagnosis): Promise<string> => {
   const found = await probeSandboxes();
   const fitting = found.filter(({ mode }) => wanted === "auto" || mode === wanted);
   const taken = fitting.find(({ problem }) => problem === null);
-  const problems = fitting.flatMap(({ mode, problem }) => (problem === null ? [] : [`${mode}: ${problem}`]));
-  if (taken?.mode === "bwrap" || (taken !== undefined && wanted !== "auto")) return sandboxText[taken.mode];
-  if (taken !== undefined) throw new Warning([`${sandboxText[taken.mode]}.`, ...problems].join(" "));
+  const before = taken === undefined ? fitting : fitting.slice(0, fitting.indexOf(taken));
+  const problems = before.map(({ mode, problem }) => `${mode}: ${problem}`);
+  if (taken !== undefined) {
+    const doubts = [taken.warning, ...problems].filter((each) => each !== null);
+    if (doubts.length === 0) return sandboxText[taken.mode];
+    throw new Warning([`${sandboxText[taken.mode]}.`, ...doubts].join(" "));
+  }
   const said = `Agents have no sandbox: ${problems.join("; ")}`;
   throw wanted === "auto" ? new Warning(said + also) : new Error(said);
 };

@@ -47,6 +47,7 @@ import { openDoors, publicAddress } from "./doors.ts";
 import { finish } from "./drain.ts";
 import { createHandlers, createTaskCheck } from "./handlers.ts";
 import { instanceMark, lockDirectories, onLoopback, stateDirectory } from "./instance-lock.ts";
+import { keepModes } from "./modes.ts";
 import { createReadiness } from "./readiness.ts";
 import { startRetention } from "./retention.ts";
 import { openSources } from "./sources.ts";
@@ -287,6 +288,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   await cluster.join();
   starting.defer(cluster.stop);
+  const modes = starting.use(await keepModes({ settings, home: homedir(), log }));
   const doors = await openDoors({
     ...context,
     handlers: createHandlers({
@@ -315,6 +317,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
       disks,
       credentialProblem: () => modelProblem(settings),
       sandbox: { mode: sandbox.mode, warning: sandboxWarning },
+      modesProblem: modes.problem,
       companions: companions.states,
       isDraining: cluster.isDraining,
       closing: ending.signal,

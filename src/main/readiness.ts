@@ -16,6 +16,8 @@ type Dependencies = {
   credentialProblem: () => string | null;
   /** What agents are kept in. */
   sandbox: { mode: SandboxMode; warning: string | null };
+  /** Which of the service's directories had another mode; null: none. */
+  modesProblem: () => string | null;
   companions: () => Promise<{ target: CompanionTarget; ageSeconds: number | null }[]>;
   isDraining: () => boolean;
   closing: AbortSignal;
@@ -47,6 +49,7 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
       check("store", stored, "Jobs can be recorded"),
       check("disk", room, free),
       check("sandbox", deps.sandbox.warning, sandboxText[deps.sandbox.mode], "warning"),
+      check("modes", deps.modesProblem(), "The service's directories have the modes of its start", "warning"),
       check("model", deps.credentialProblem(), "A credential is set, or none is asked for", "warning"),
     ];
     const reasons = checks.filter(({ status }) => status === "fault").map(({ message }) => message);
@@ -62,7 +65,7 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
 export const sandboxText: Record<SandboxMode, string> = {
   bwrap: "Each agent runs in namespaces of its own (bubblewrap)",
   landlock:
-    "Each agent is kept to its files and the model by Landlock; names of files and processes are not hidden",
+    "Each agent is kept to its files and the model by Landlock; names of files and processes are not hidden, and modes and times of the user's files can be changed",
   off: "Agents run without a sandbox, as SERVICE_AGENT_SANDBOX=off says",
 };
 

@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { JobSetup } from "../contract/setup.ts";
@@ -47,9 +47,12 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
   };
 
   const mountsOf = async (setup: Setup, worktree: Worktree): Promise<NonNullable<AgentLaunch["mounts"]>> => {
-    const { home } = placesOf(worktree);
     const places = ownHome === null ? [] : (setup.cache?.paths ?? []).map(placeOf);
     const own = places.filter((place) => place.in === "home");
+    if (own.length === 0) return [];
+    await mkdir(placesOf(worktree).home, { recursive: true, mode: 0o700 });
+    // The sandbox takes a mount only where no link is.
+    const home = await realpath(placesOf(worktree).home);
     const mounts = own.map(({ path }) => ({ from: join(home, path), to: join(ownHome ?? "", path) }));
     await Promise.all(mounts.map(({ from }) => mkdir(from, { recursive: true, mode: 0o700 })));
     return mounts;

@@ -79,6 +79,7 @@ export const materialise = async (
   return {
     ...others,
     configDir,
+    projectsDir: directories.projects,
     args: toArguments(plan.block),
     model: plan.block.model,
     maxBudgetUsd: plan.block.max_budget_usd ?? null,

@@ -1,7 +1,9 @@
-import { truncate, writeFile } from "node:fs/promises";
+import { readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
+import { fakeAgent } from "../../test/service-process.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
 import { claimJob } from "./runner.fixture.ts";
 
 test("where the job works is on record when its agent is, though earlier progress was lost; why no pull request was opened is a warning", async () => {
@@ -53,4 +55,31 @@ test("the work of a lost job that is not tried again is saved, though its profil
     requeue: false,
     patch: { salvage_ref: `refs/service/salvage/${record.id}` },
   });
+});
+
+test("an agent that is started again, because it has lost its question, finds nothing that the one before left in its configuration", async () => {
+  const directory = await temporaryDirectory();
+  const [agentCliBinary, seen] = [join(directory, "agent"), join(directory, "seen")];
+  const script = `#!/bin/sh
+    [ "$1" != --version ] || exec "${fakeAgent}" "$@"
+    cd "$CLAUDE_CONFIG_DIR"
+    [ -L projects ] && echo "linked $(ls planted 2>/dev/null)" >> ${seen}
+    rm projects; mkdir projects; : > planted
+    cd "$OLDPWD"
+    [ $(wc -l < ${seen}) = 1 ] && exit 1
+    exec "${fakeAgent}" "$@"
+`;
+  await writeFile(agentCliBinary, script, { mode: 0o755 });
+  const waiting = {
+    kind: "question" as const,
+    id: "toolu_1",
+    questions: [],
+    plan: null,
+    asked_at: new Date().toISOString(),
+    until: new Date().toISOString(),
+  };
+  const asked = { waiting, answer: { kind: "answers" as const, answers: { Which: "this" } }, deferred: true };
+  const job = await claimJob("scenario: work", { asked }, { agentCliBinary });
+  expect(await job.execute()).toMatchObject({ kind: "succeeded" });
+  expect(await readFile(seen, "utf8")).toBe("linked \nlinked \n");
 });

@@ -55,7 +55,7 @@ type Dependencies = Readying & {
   /** For texts that leave the service with a pull request. */
   redact: Redact;
   log: Log;
-  /** Why agents run without a sandbox although nobody asked for that; null: it is as asked. */
+  /** What the sandbox of agents does not hold here, or why there is none although nobody asked for that; null: neither. */
   sandboxWarning: string | null;
   settings: { questionTtl: number };
 } & Again &
@@ -159,9 +159,8 @@ export const createRunner = (deps: Dependencies) => {
   ): ReturnType<typeof runJobAgent> => {
     const { run, profile, place, files } = given;
     const { own, worktree, others } = place;
-    const launch = launchWith(given.secrets.agent, await launchOf(record, given), deps.agentSecrets);
+    const { agent: secrets } = given.secrets;
     const turn = {
-      record,
       said,
       files,
       begins,
@@ -170,7 +169,6 @@ export const createRunner = (deps: Dependencies) => {
       directory: worktree.path,
       borrows: [worktree, ...others.map((other) => other.worktree)].flatMap(borrowedBy),
       others,
-      launch: { ...launch, env: { ...launch.env, ...repositoriesVariable(record, worktree, others) } },
       readOnly: profile.readOnly,
       agent: deps.agent,
       profiles,
@@ -182,9 +180,15 @@ export const createRunner = (deps: Dependencies) => {
       goesOn: hasBegun({ job: record, said, begins }, tried),
       usesKey: tried.usesKey,
     };
-    const agent = await runJobAgent(turn);
+    // Each process has a launch of its own: an agent can change what the one before was given.
+    const start = async (job: JobRecord) => {
+      const launch = launchWith(secrets, await launchOf(job, given), deps.agentSecrets);
+      const env = { ...launch.env, ...repositoriesVariable(job, worktree, others) };
+      return await runJobAgent({ ...turn, record: job, launch: { ...launch, env } });
+    };
+    const agent = await start(record);
     const hasLost = record.asked?.deferred === true && !agent.ok && !agent.prompted && agent.reason !== null;
-    return hasLost ? await runJobAgent({ ...turn, record: withLostQuestion(record) }) : agent;
+    return hasLost ? await start(withLostQuestion(record)) : agent;
   };
 
   /** Commits, judges and delivers the work of an agent that finished well. */

@@ -85,6 +85,14 @@ test.each([
   ["mounting /usr again", "mount -o remount,bind,rw /usr || echo no", /no$/],
   ["a new user namespace", "unshare -U true || echo no", /no$/],
   ["core_pattern", "echo x > /proc/sys/kernel/core_pattern || echo no", /no$/],
+  ["the kernel's symbols", "head -c 8 /proc/kallsyms 2>/dev/null || echo no", /^no$/],
+  [
+    "lists of the kernel's memory",
+    "cat /proc/kpage* /proc/slabinfo /proc/vmallocinfo /proc/pagetypeinfo /proc/timer_list 2>/dev/null | head -c 8; echo no",
+    /^no$/,
+  ],
+  ["writing what watches the load", "(: > /proc/pressure/cpu) 2>/dev/null || echo no", /^no$/],
+  ["reading it", "grep -c some /proc/pressure/cpu", /^1$/],
   ["the network", "grep -c : /proc/net/dev", /^1$/],
   [
     "a key of the keyring",

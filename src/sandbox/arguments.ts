@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { isBelow } from "../lib/is-below.ts";
 
 /** What a sandboxed run may see and use. All paths are absolute, without links, and exist. */
@@ -39,7 +40,8 @@ export const modelHost = "model.invalid";
  * | all namespaces | nothing of other processes, users and the network; the end of the first process ends all |
  * | `--cap-drop ALL` | as root, /usr could be mounted again as writable |
  * | `--disable-userns` | no new user namespace, in which all capabilities come back |
- * | /proc/sys read-only, after /proc | as root, core_pattern is writable, and runs a program outside |
+ * | /proc/sys, /proc/pressure read-only, after /proc | as root, core_pattern is writable, and runs a program outside |
+ * | lists of the kernel's memory masked | root reads them without any capability, and they help to attack the kernel |
  * | the root and /dev read-only, when all is there | they are in memory, and their size is not limited |
  * | `--new-session` | no input can be pushed into a terminal of the service, and its group can be signalled alone |
  * | `--die-with-parent` | nothing outlives a killed service |
@@ -57,7 +59,10 @@ export const bwrapArguments = (view: View): string[] => [
     target === null ? ["--ro-bind", path, path] : ["--symlink", target, path],
   ),
   ...view.optional.flatMap((path) => ["--ro-bind-try", path, path]),
-  ..."--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev".split(" "),
+  ..."--proc /proc --ro-bind /proc/sys /proc/sys --ro-bind-try /proc/pressure /proc/pressure".split(" "),
+  ...kernelLists.flatMap((path) => ["--ro-bind", "/dev/null", path]),
+  "--dev",
+  "/dev",
   ...sized("/dev/shm", view.temporary.bytes),
   ...sized("/run", smallBytes),
   ...sized("/var", smallBytes),
@@ -70,6 +75,11 @@ export const bwrapArguments = (view: View): string[] => [
   view.cwd,
   "--",
 ];
+
+const kernelLists = "kallsyms kpagecgroup kpagecount kpageflags pagetypeinfo slabinfo timer_list vmallocinfo"
+  .split(" ")
+  .map((name) => `/proc/${name}`)
+  .filter((path) => existsSync(path));
 
 const smallBytes = 64 * 1024 * 1024;
 

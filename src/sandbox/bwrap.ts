@@ -17,6 +17,8 @@ export const findBwrap = async (): Promise<Kind> => {
     sharesNetwork: false,
     // Root's processes are never counted.
     countsApart: process.getuid?.() !== 0,
+    open: [],
+    trial: ["true"],
     explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
     wrap: async ({ home, allowed, mounts = [] }, { directory, door, limits, loopback, ...place }) => {
       const filter = join(directory, "seccomp");

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { landlockPrefix, landlockVersion } from "../lib/process/landlock.ts";
+import { landlockPrefix, landlockTrial, landlockVersion } from "../lib/process/landlock.ts";
 import type { Kind } from "./sandbox.ts";
 
 /**
@@ -14,6 +14,8 @@ export const findLandlock = async (): Promise<Kind> => {
     mode: "landlock",
     sharesNetwork: true,
     countsApart: false,
+    open,
+    trial: landlockTrial(),
     explain: async (stderr) => `Landlock does not start: ${stderr.trim().slice(0, 300) || "it says nothing"}`,
     wrap: async ({ allowed }, { directory, door, limits, loopback, ...place }) => {
       const [home, temporary] = [join(directory, "home"), join(directory, "tmp")];
@@ -29,7 +31,7 @@ export const findLandlock = async (): Promise<Kind> => {
         model: { origin: `http://127.0.0.1:${door.port}`, socket: null },
         proxy: `127.0.0.1:${door.port}`,
         env: { HOME: home, TMPDIR: temporary },
-        warnings: open.length > 0 ? [`This kernel's Landlock does not limit ${open.join(", ")}.`] : [],
+        warnings: [],
       };
     },
     confine: ({ readable, writable }) => {

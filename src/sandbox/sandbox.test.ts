@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -207,6 +207,33 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     ]);
   });
 
+  test("a link in the place of what the service made fails the start, wherever it leads", async () => {
+    const home = await realpath(await temporaryDirectory());
+    const [keys, planted, own] = ["keys", "planted", "own"].map((name) => join(home, name)) as [
+      string,
+      string,
+      string,
+    ];
+    for (const directory of [keys, own]) await mkdir(directory);
+    await symlink(keys, planted);
+    await symlink(join(keys, "f"), join(own, "session.jsonl"));
+    await writeFile(join(keys, "f"), "canary\n");
+    const refused: readonly [link: string, run: Partial<Run>][] = [
+      [planted, { writable: [own, planted] }],
+      [planted, { readable: [planted] }],
+      [planted, { cwd: planted }],
+      [join(own, "session.jsonl"), { readable: [join(own, "session.jsonl")] }],
+      [planted, { mounts: [{ from: planted, to: "/home/agent/.cache" }] }],
+      [join(planted, "f"), { mounts: [{ from: join(planted, "f"), to: "/home/agent/.cache" }] }],
+    ];
+    for (const [link, more] of refused)
+      await expect(start(mode, "cat f", more)).rejects.toThrow(`${link} is a link, or lies behind one`);
+    const above = join(home, "above");
+    await symlink(home, above);
+    const { output } = await run(mode, `cat ${home}/keys/f`, { readable: [join(above, "keys")] });
+    expect(output).toBe("canary\n");
+  });
+
   test("what is allowed by name is there, and nothing else of its parent", async () => {
     const home = await temporaryDirectory();
     for (const name of ["given", "kept"]) await mkdir(join(home, name));
@@ -293,8 +320,8 @@ test("a named sandbox that does not work is refused with what to do, and auto ta
   );
   expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "landlock" }, warning: null });
   expect(await probeSandboxes()).toEqual([
-    { mode: "bwrap", problem: expect.stringContaining("not installed") as string },
-    { mode: "landlock", problem: null },
+    { mode: "bwrap", problem: expect.stringContaining("not installed") as string, warning: null },
+    { mode: "landlock", problem: null, warning: null },
   ]);
   process.env["PATH"] = PATH;
   expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "bwrap" }, warning: null });

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, delimiter, join } from "node:path";
+import { basename, delimiter, dirname, join } from "node:path";
 import { parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import type { Wall } from "../lib/command.ts";
 import { isBelow } from "../lib/is-below.ts";
@@ -87,6 +88,10 @@ export type Kind = {
   sharesNetwork: boolean;
   /** Whether the processes of a run are counted apart from others of the same user. */
   countsApart: boolean;
+  /** What it does not hold on this kernel, as is known without a try. */
+  open: readonly string[];
+  /** A program of its own trials: it prints, one a line, what else it does not hold. */
+  trial: readonly [command: string, ...args: string[]];
   /** A sentence for the operator on why its start failed. */
   explain: (stderr: string) => Promise<string>;
   /** `proxy`: address of the door for CLIs that want TCP. */
@@ -124,7 +129,8 @@ type Service = {
 };
 
 /**
- * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here; with none the warning says why.
+ * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here, whatever it does not hold. The warning says
+ * what that is, or, with none, why.
  * @throws Error with a sentence, when one that was named does not work
  */
 export const createSandbox = async (
@@ -135,8 +141,9 @@ export const createSandbox = async (
   if (wanted === "off") return { sandbox: noSandbox, warning: null };
   const problems: string[] = [];
   for (const mode of wanted === "auto" ? modes : [wanted]) {
-    const { sandbox, problem } = await create(mode, service);
-    if (sandbox !== null) return { sandbox, warning: null };
+    const { sandbox, problem, warning } = await create(mode, service);
+    if (sandbox !== null)
+      return { sandbox, warning: warning === null ? null : [warning, ...problems].join(" ") };
     problems.push(`${mode}: ${problem}.`);
   }
   const why = problems.join(" ");
@@ -149,20 +156,22 @@ export const noSandbox: Sandbox = { mode: "off", enter: async () => null, confin
 
 const modes = ["bwrap", "landlock"] as const;
 
-/** What is in the way of each kind, in the order of `auto`; null: it works. */
-export const probeSandboxes = (): Promise<{ mode: Kind["mode"]; problem: string | null }[]> =>
+type Diagnosis = { mode: Kind["mode"]; problem: string | null; warning: string | null };
+
+/** What is in the way of each kind, in the order of `auto`; null: it works, and `warning` says what it does not hold. */
+export const probeSandboxes = (): Promise<Diagnosis[]> =>
   Promise.all(
-    modes.map(async (mode) => ({
-      mode,
-      problem: (await create(mode, { reserved: [], mark: "probe" })).problem,
-    })),
+    modes.map(async (mode) => {
+      const { problem, warning } = await create(mode, { reserved: [], mark: "probe" });
+      return { mode, problem, warning };
+    }),
   );
 
 /** Finds out whether a kind runs here, with all that a run gets. */
 const create = async (
   mode: Kind["mode"],
   service: Service,
-): Promise<{ sandbox: Sandbox; problem: null } | { sandbox: null; problem: string }> => {
+): Promise<{ sandbox: Sandbox | null } & Omit<Diagnosis, "mode">> => {
   try {
     const kind = await kinds[mode]();
     const sandbox: Sandbox = {
@@ -170,10 +179,15 @@ const create = async (
       enter: (run) => enter(kind, run, service),
       confine: (use) => confine(kind, use, service),
     };
-    await probe(kind, sandbox);
-    return { sandbox, problem: null };
+    const open = [...kind.open, ...(await probe(kind, sandbox))];
+    const warning = `Agents run in a sandbox (${mode}) that does not hold all here: ${open.join(", ")}.`;
+    return { sandbox, problem: null, warning: open.length === 0 ? null : warning };
   } catch (error) {
-    return { sandbox: null, problem: error instanceof Error ? error.message : String(error) };
+    return {
+      sandbox: null,
+      problem: error instanceof Error ? error.message : String(error),
+      warning: null,
+    };
   }
 };
 
@@ -206,17 +220,19 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   const programs = await programFiles([run.command, "node"], run.path);
   const read = await placesOf(allowed.read, service.reserved);
   const write = await placesOf(allowed.write, service.reserved);
-  const cwd = await realpath(run.cwd);
+  const cwd = await ownPlace(run.cwd);
+  const [readable, writable] = [await ownPlaces(run.readable), await ownPlaces(run.writable)];
+  for (const { from } of run.mounts ?? []) if ((await realpath(from)) !== from) throw linkAt(from);
   const place: Place = {
     directory,
     cwd,
     readable: [
       ...programs.readable,
-      ...(await placesOf(run.readable)).paths,
+      ...readable,
       ...read.paths,
       ...(trust === null ? [] : [trust.directory]),
     ],
-    writable: [cwd, ...(await placesOf(run.writable)).paths, ...write.paths],
+    writable: [cwd, ...writable, ...write.paths],
     optional: openNetwork ? [...configuration, "/etc/resolv.conf"] : configuration,
     loopback: hosts.flatMap(({ name, port, local }) =>
       local && port !== null && /^(127\.0\.0\.1|localhost)$/.test(name) ? [{ name, port }] : [],
@@ -259,10 +275,25 @@ const removeLeft = async (service: Service): Promise<void> => {
   await removeGroups(beginning(service));
 };
 
+/** A path that the service has made, without the links above it. @throws Error: it is a link itself, or is missing */
+const ownPlace = async (path: string): Promise<string> => {
+  const real = await realpath(path);
+  if (real !== join(await realpath(dirname(path)), basename(path))) throw linkAt(path);
+  return real;
+};
+
+/** The same of several. One that is missing is left out. */
+const ownPlaces = (paths: readonly string[]): Promise<string[]> =>
+  Promise.all(paths.filter((path) => existsSync(path)).map(ownPlace));
+
+/** An agent may have put it there, to be given what it leads to. */
+const linkAt = (path: string): Error =>
+  new Error(`${path} is a link, or lies behind one, and a sandbox has only what the service made: remove it`);
+
 /** Where the paths lead. An agent could have planted a link, so what is reserved is looked at afterwards. */
 const placesOf = async (
   named: readonly string[],
-  reserved: readonly string[] = [],
+  reserved: readonly string[],
 ): Promise<{ paths: string[]; warnings: string[] }> => {
   const apart = await Promise.all(reserved.map((path) => realpath(path).catch(() => path)));
   const found = { paths: new Array<string>(), warnings: new Array<string>() };
@@ -296,14 +327,15 @@ const proxied = (proxy: string): Record<string, string> => {
   return { ...Object.fromEntries(pairs), NODE_USE_ENV_PROXY: "1" };
 };
 
-/** Runs a program with all that a run gets. @throws Error with a sentence for the operator */
-const probe = async (kind: Kind, sandbox: Sandbox): Promise<void> => {
+/** Runs the trials with all that a run gets, and returns what is open. @throws Error with a sentence for the operator */
+const probe = async (kind: Kind, sandbox: Sandbox): Promise<string[]> => {
+  const [command, ...args] = kind.trial;
   const directory = await mkdtemp(join(tmpdir(), "svc-probe-"));
   const path = "/usr/bin:/bin";
   const nothing = { hosts: [], openNetwork: false, read: [], write: [], memoryBytes: null, processes: null };
   try {
     await using entered = await sandbox.enter({
-      command: "true",
+      command,
       path,
       home: "/home/agent",
       cwd: directory,
@@ -314,20 +346,21 @@ const probe = async (kind: Kind, sandbox: Sandbox): Promise<void> => {
       onDenied: () => undefined,
     });
     const started = await supervise({
-      command: "true",
-      args: [],
+      command,
+      args,
       cwd: directory,
       env: { PATH: path },
       marker: { name: "SERVICE_PROBE", value: randomUUID() },
       box: entered?.box ?? null,
     });
     if (!started.ok) throw new Error(started.message);
-    let stderr = "";
-    started.process.stdout.resume();
-    started.process.stderr.on("data", (piece: Buffer) => (stderr += piece.toString()));
+    const said = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const)
+      started.process[name].on("data", (piece: Buffer) => (said[name] += piece.toString()));
     started.process.stdin.end();
     const { exitCode } = await started.process.ended;
-    if (exitCode !== 0) throw new Error(await kind.explain(stderr));
+    if (exitCode !== 0) throw new Error(await kind.explain(said.stderr));
+    return said.stdout.split("\n").filter((line) => line !== "");
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

@@ -149,6 +149,7 @@ export const fakeSettings = (directory: string): ClaudeSettings => ({
 
 export const fakeLaunch = (directory: string): AgentLaunch => ({
   configDir: `${directory}/.config-of-job`,
+  projectsDir: `${directory}/.config-of-job/projects`,
   args: ["--model", "sonnet", "--max-turns", "80"],
   model: "sonnet",
   settingsFile: null,

@@ -32,6 +32,8 @@ export const callNumbers: Readonly<Record<string, Readonly<Record<string, number
     KEYCTL: 250,
     NAME_TO_HANDLE: 303,
     OPEN_BY_HANDLE: 304,
+    SENDMSG: 46,
+    SENDMMSG: 307,
   },
   arm64: {
     PTRACE: 117,
@@ -40,6 +42,8 @@ export const callNumbers: Readonly<Record<string, Readonly<Record<string, number
     KEYCTL: 219,
     NAME_TO_HANDLE: 264,
     OPEN_BY_HANDLE: 265,
+    SENDMSG: 211,
+    SENDMMSG: 269,
   },
 };
 
@@ -48,6 +52,10 @@ const says = (file: string): string => `grep -qs ${secret} "${file}"`;
 /** Connects, asks, and looks into the answer. */
 const answers = (socket: string): string =>
   `perl -MIO::Socket::INET -MIO::Socket::UNIX -e 'alarm 5; my $s = IO::Socket::${socket} or exit 1; syswrite $s, "GET /x HTTP/1.0\\r\\n\\r\\n"; while (sysread $s, $_, 4096, length) { exit 0 if /${secret}/ } exit 1'`;
+
+/** The same where the first piece of data opens the connection, and nothing calls `connect`. */
+const answersFastOpen = (send: string): string =>
+  `perl -MSocket -e 'alarm 5; socket my $s, 2, 1, 0 or exit 1; my $a = pack_sockaddr_in $ENV{TCP}, INADDR_LOOPBACK; my $x = "GET /x HTTP/1.0\r\n\r\n"; my $i = pack "PQ", $x, length $x; my $m = pack "PLx4PQQQLx4Q", $a, length $a, $i, 1, 0, 0, 0, 0; ${send} or exit 1; while (sysread $s, $_, 4096, length) { exit 0 if /${secret}/ } exit 1'`;
 
 const unixSocket = (path: string): string => answers(`UNIX->new(Peer => ${path})`);
 
@@ -66,6 +74,12 @@ export const attacks: readonly Attack[] = [
     name: "open another job's file by its handle",
     script: `perl -e 'opendir my $d, "." or exit 1; my $h = pack "H*", $ENV{HANDLE}; my $f = syscall $ENV{OPEN_BY_HANDLE} + 0, fileno $d, $h, 0; exit 1 if $f < 0; open my $in, "<&=", $f; exit <$in> !~ /${secret}/'`,
     isOpen: root,
+  },
+  { name: "change the mode of another job's file", script: 'chmod 640 "$OTHER/file"', isOpen: anyone },
+  {
+    name: "change the times of another job's file",
+    script: 'touch -c -d 2001-01-01 "$OTHER/file"',
+    isOpen: anyone,
   },
   { name: "read the service's keys", script: says("$SERVICE/keys"), isOpen: anyone },
   { name: "read the machine's TLS key", script: says("/etc/ssl/private/key"), isOpen: anyone },
@@ -99,6 +113,11 @@ export const attacks: readonly Attack[] = [
     script: "perl -e 'exit(0 != syscall $ENV{PTRACE} + 0, 0x4206, $ENV{VICTIM} + 0, 0, 0)'",
     isOpen: anyone,
   },
+  { name: "limit a process", script: 'prlimit --pid "$VICTIM" --core=0:0', isOpen: anyone },
+  { name: "choose the processors of a process", script: 'taskset -pc 0 "$VICTIM"', isOpen: anyone },
+  { name: "choose how a process is scheduled", script: 'chrt --batch -p 0 "$VICTIM"', isOpen: anyone },
+  { name: "lower the priority of a process", script: 'renice -n 1 -p "$VICTIM"', isOpen: anyone },
+  { name: "lower the priority of a process at the disk", script: 'ionice -c 3 -p "$VICTIM"', isOpen: anyone },
   {
     name: "enter the namespaces of a process",
     script: 'nsenter --target "$VICTIM" --mount true',
@@ -146,6 +165,17 @@ export const attacks: readonly Attack[] = [
   },
 
   {
+    name: "read lists of the kernel's memory",
+    script: "head -c 8 /proc/vmallocinfo | grep -q .",
+    isOpen: root,
+  },
+  {
+    name: "write what watches the machine's load",
+    script: "perl -MFcntl -e 'sysopen my $f, q(/proc/pressure/cpu), O_WRONLY or exit 1'",
+    isOpen: null,
+  },
+
+  {
     name: "connect to a TCP port",
     script: answers("INET->new(PeerAddr => qq(127.0.0.1:$ENV{TCP}))"),
     isOpen: anyone,
@@ -154,6 +184,24 @@ export const attacks: readonly Attack[] = [
   {
     name: "connect to a TCP port through the proxy",
     script: `curl -s --noproxy "" --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$TCP/" | grep -q ${secret}`,
+    isOpen: anyone,
+    isOfNetwork: true,
+  },
+  {
+    name: "connect to a TCP port by fast open",
+    script: answersFastOpen("send($s, $x, 0x20000000, $a)"),
+    isOpen: anyone,
+    isOfNetwork: true,
+  },
+  {
+    name: "connect to a TCP port by fast open of a message",
+    script: answersFastOpen("syscall($ENV{SENDMSG} + 0, fileno $s, $m, 0x20000000) > 0"),
+    isOpen: anyone,
+    isOfNetwork: true,
+  },
+  {
+    name: "connect to a TCP port by fast open of several messages",
+    script: answersFastOpen("syscall($ENV{SENDMMSG} + 0, fileno $s, $m, 1, 0x20000000) > 0"),
     isOpen: anyone,
     isOfNetwork: true,
   },

@@ -6,10 +6,13 @@ import { play, stagedByRoot, users, whoIs } from "./stage.ts";
 const gaps = {
   always: [
     "list another job's directory",
+    "change the mode of another job's file",
+    "change the times of another job's file",
     "read the arguments of a process",
     "read shared memory",
     "make a user namespace",
     "read a device that lies in the worktree",
+    "read lists of the kernel's memory",
   ],
   /** Besides, with the host's network. */
   withNetwork: [

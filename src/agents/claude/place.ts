@@ -89,7 +89,7 @@ const runOf = async (
   { settings, env, ways }: Pick<Surroundings, "settings" | "env"> & { ways: WaysOut },
 ): Promise<Omit<Run, "word" | "onDenied">> => {
   const project = projectName(cwd);
-  const transcripts = join(launch.configDir, "projects", project);
+  const transcripts = join(launch.projectsDir, project);
   const { resumeFrom } = session;
   const elsewhere = resumeFrom === null || basename(dirname(resumeFrom)) === project ? [] : [resumeFrom];
   await mkdir(transcripts, { recursive: true, mode: 0o700 });

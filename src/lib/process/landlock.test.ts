@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../../test/cleanup.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { landlockPrefix, type Fence } from "./landlock.ts";
+import { landlockPrefix, landlockTrial, type Fence } from "./landlock.ts";
+import { callNumber, type CallName, systemCallFilter } from "./seccomp.ts";
 
 const system = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc"];
 
@@ -92,4 +93,83 @@ test.each([
   const script = `perl -e 'exit(${call} ? 0 : $!{EPERM} ? 3 : 4)'`;
   const { status } = run({ readable: [], writable: ["/dev/null"], ports: [1] }, script);
   expect(status).toBe(isAllowed ? 0 : 3);
+});
+
+/** Of the tests' own user, and where that is root, of another as well. */
+const users: readonly (readonly string[])[] = [
+  [],
+  ...(process.getuid?.() === 0 ? ["setpriv --reuid 20001 --regid 20001 --clear-groups".split(" ")] : []),
+];
+
+const startAs = (user: readonly string[], [command, ...args]: readonly string[], ...more: string[]) =>
+  spawnSync(
+    user[0] ?? command ?? "",
+    [...user.slice(1), ...(user.length > 0 ? [command ?? ""] : []), ...args, ...more],
+    {
+      encoding: "utf8",
+      env: { PATH: "/usr/bin:/bin" },
+    },
+  );
+
+const number = (name: CallName): number => callNumber(name) ?? -1;
+
+/** Arguments, and the error of the call: 1 is EPERM, 0 is none. `$o` is the parent, `$s` a new stream, `$a` port 1 of loopback. */
+const calls: readonly [what: string, call: CallName, args: string, error: number][] = [
+  ["fast open", "sendto", "fileno $s, $x, 1, 0x20000000, $a, length $a", 1],
+  ["fast open that does not wait", "sendto", "fileno $s, $x, 1, 0x20004040, $a, length $a", 1],
+  ["fast open by a message", "sendmsg", "fileno $s, $m, 0x20000000", 1],
+  ["fast open by messages", "sendmmsg", "fileno $s, $m, 1, 0x20000000", 1],
+  ["the limits of another process", "prlimit64", "$o, 7, 0, 0", 1],
+  ["its own limits", "prlimit64", "0, 7, 0, 0", 0],
+  ["its own limits by its number", "prlimit64", "$$, 7, 0, 0", 1],
+  ["the processors of another process", "sched_setaffinity", "$o, 8, $x x 8", 1],
+  ["its own processors", "sched_setaffinity", '0, 8, my $all = "\\xff" x 8', 0],
+  ["the scheduler of another process", "sched_setscheduler", '$o, 3, my $p = "\\0" x 4', 1],
+  ["its own scheduler", "sched_setscheduler", '0, 3, my $p = "\\0" x 4', 0],
+  ["the parameters of another process", "sched_setparam", '$o, my $p = "\\0" x 4', 1],
+  ["the attributes of another process", "sched_setattr", '$o, my $p = pack("LLQlLQQQ", 48), 0', 1],
+  ["its own attributes", "sched_setattr", '0, my $p = pack("LLQlLQQQ", 48), 0', 0],
+  ["the priority of another process", "setpriority", "0, $o, 19", 1],
+  ["the priority of its group", "setpriority", "1, 0, 19", 1],
+  ["the priority of the user", "setpriority", "2, 0, 19", 1],
+  ["its own priority", "setpriority", "0, 0, 19", 0],
+  ["the disk's priority of another process", "ioprio_set", "1, $o, 3 << 13", 1],
+  ["the disk's priority of the user", "ioprio_set", "3, $<, 3 << 13", 1],
+  ["its own priority at the disk", "ioprio_set", "1, 0, 3 << 13", 0],
+];
+
+const preamble = `use Socket; my ($o, $x, $a) = (getppid, "x", pack_sockaddr_in(1, INADDR_LOOPBACK)); socket my $s, 2, 1, 0 or die;
+  my $i = pack "PQ", $x, 1; my $m = pack "PLx4PQQQLx4Q", $a, length $a, $i, 1, 0, 0, 0, 0;`;
+
+test.each(calls)("%s (%s): really called, its error is as here", (_what, call, args, error) => {
+  const fence = landlockPrefix({ readable: system, writable: ["/dev/null"], ports: [2] });
+  const script = `${preamble} $! = 0; syscall(${number(call)}, ${args}); print $! + 0`;
+  for (const user of users) expect(startAs(user, fence, "perl", "-e", script).stdout).toBe(String(error));
+});
+
+test("a connection that fast open only puts off is looked at when it is asked for", async () => {
+  const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  afterFile(async () => void server.close());
+  const { port } = server.address() as AddressInfo;
+  // TCP_FASTOPEN_CONNECT, then a connection to a port that is open and words for one that is not.
+  const script = `use Socket; socket my $s, 2, 1, 0; setsockopt $s, 6, 30, 1 or die; my $to = sub { pack_sockaddr_in $_[0], INADDR_LOOPBACK };
+    print connect($s, $to->(${port})) ? "connected" : "refused"; connect $s, $to->(1); send $s, "x", 0, $to->(${port}); print " ", recv($s, my $r, 99, 0) && $r`;
+  const { stdout } = run({ readable: [], writable: ["/dev/null"], ports: [1] }, `perl -e '${script}'`);
+  expect(stdout.trim()).toBe("refused");
+});
+
+test("the trial of a run finds nothing open, and each thing that the filter leaves", () => {
+  const fence = landlockPrefix({ readable: system, writable: ["/dev/null"], ports: [2] });
+  const allowAll = Buffer.from([6, 0, 0, 0, 0, 0, 0xff, 0x7f]).toString("hex");
+  const own = systemCallFilter({ sockets: "tcp" }).toString("hex");
+  const open = fence.map((part) => (part === own ? allowAll : part));
+  for (const user of users) {
+    expect(startAs(user, fence, ...landlockTrial())).toMatchObject({ status: 0, stdout: "", stderr: "" });
+    const { stdout } = startAs([], [...user, ...open, "sh", "-c", '"$@"; :', "sh"], ...landlockTrial());
+    const named = [...stdout.matchAll(/\((\w+)\)$/gm)].map(([, call]) => call);
+    const all =
+      "sendto sendmsg sendmmsg prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr setpriority ioprio_set";
+    expect(named).toEqual(all.split(" "));
+  }
 });

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { systemCallFilter } from "./seccomp.ts";
+import { type CallName, callNumber, systemCallFilter } from "./seccomp.ts";
 
 const perl = "/usr/bin/perl";
 
@@ -82,3 +82,34 @@ export const landlockPrefix = ({ readable, writable, ports, alone = false }: Fen
   ...(ports?.map((port) => `p ${port}`) ?? ["n"]),
   "--",
 ];
+
+/**
+ * Arguments with which each call that Landlock does not look at shows whether it passes: it does nothing, or is told what is
+ * not valid. `$other` is the parent, which is outside. Nobody waits for 127.0.0.1:1.
+ */
+const trials: readonly [what: string, call: CallName, args: string][] = [
+  ["TCP by fast open", "sendto", "fileno $socket, $text, 1, $flags, $at, length $at"],
+  ["TCP by fast open", "sendmsg", "fileno $socket, $message, $flags"],
+  ["TCP by fast open", "sendmmsg", "fileno $socket, $messages, 1, $flags"],
+  ["limits of other processes", "prlimit64", "$other, 7, 0, 0"],
+  ["processors of other processes", "sched_setaffinity", "$other, 0, 0"],
+  ["scheduling of other processes", "sched_setscheduler", "$other, -1, 0"],
+  ["scheduling of other processes", "sched_setparam", "$other, 0"],
+  ["scheduling of other processes", "sched_setattr", "$other, 0, 0"],
+  ["priority of other processes", "setpriority", "0, $other, getpriority 0, $other"],
+  ["priority of other processes", "ioprio_set", "1, $other, 7 << 13"],
+];
+
+const trialScript = (): string => `
+use strict; use Socket;
+my ($other, $flags, $text, $at) = (getppid, 0x20000040, 'x', pack_sockaddr_in(1, INADDR_LOOPBACK));
+my $part = pack 'PQ', $text, 1;
+my $message = pack 'PLx4PQQQLx4', $at, length $at, $part, 1, 0, 0, 0;
+my $messages = $message . pack 'Q', 0;
+socket my $socket, AF_INET, SOCK_STREAM, 0 or die "no socket: $!\n";
+sub try { my ($what, @call) = @_; $! = 0; syscall(shift @call, @call); print "$what\n" unless $!{EPERM} or $!{EACCES} }
+${trials.map(([what, call, args]) => `try('${what} (${call})', ${callNumber(call)}, ${args});`).join("\n")}
+`;
+
+/** A program that prints, one a line, what passes of that which a run under Landlock may not do. */
+export const landlockTrial = (): [command: string, ...args: string[]] => [perl, "-e", trialScript()];
