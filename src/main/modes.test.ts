@@ -36,7 +36,7 @@ test("a running service notices that one of its directories has another mode, sa
   await chmod(jobs, 0);
   await until(async () => (await modeOf(jobs)) === before[0], { seconds: 60 });
   await until(async () => (await Promise.all([jobs, ...below].map(modeOf))).join() === before.join());
-  const sentence = `The mode of ${jobs} was changed from 700 to 000, and was put back.`;
+  const sentence = `The mode of ${jobs} was changed from 700 to 0, and was put back.`;
   await until(() => (service.output.stdout + service.output.stderr).includes(sentence));
   expect(await ready()).toMatchObject({
     ready: true,
@@ -54,24 +54,34 @@ test("directories of a shared file system, of worktrees and clones are kept as w
     "workspaces",
     "jobs",
   ].map((name) => join(home, name)) as [string, string, string, string, string];
-  for (const path of [shared, worktrees, workspaces, join(jobsDir, "secrets")])
+  for (const path of [
+    shared,
+    worktrees,
+    workspaces,
+    join(jobsDir, "secrets"),
+    join(jobsDir, "instances/pod/spool"),
+  ])
     await mkdir(path, { recursive: true, mode: 0o750 });
   const told: string[] = [];
-  const kept = await keepModes({
-    settings: {
+  const kept = await keepModes(
+    {
       jobsDir,
       reposRoot: repos,
       worktreeRoot: worktrees,
       agentModeWorkspaces: workspaces,
       sharedFsRoot: shared,
     },
-    home,
-    log: { warn: (words: unknown) => void told.push(String(words)) },
-    intervalMs: 20,
-  });
+    {
+      directory: join(jobsDir, "instances/pod"),
+      home,
+      log: { warn: (words: unknown) => void told.push(String(words)) },
+      intervalMs: 20,
+    },
+  );
   afterFile(() => kept[Symbol.asyncDispose]());
   expect(kept.problem()).toBeNull();
-  const existing = [shared, worktrees, workspaces, jobsDir, join(jobsDir, "secrets")];
+  const below = ["secrets", "instances", "instances/pod", "instances/pod/spool"];
+  const existing = [shared, worktrees, workspaces, jobsDir, ...below.map((name) => join(jobsDir, name))];
   for (const path of existing) {
     await chmod(path, 0o2777);
     await until(async () => (await modeOf(path)) === 0o750);

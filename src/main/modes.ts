@@ -11,25 +11,18 @@ type Roots = Pick<
   "jobsDir" | "reposRoot" | "worktreeRoot" | "agentModeWorkspaces" | "sharedFsRoot"
 >;
 
+/** `directory`: the instance's own. */
+type Options = { directory: string; home: string; log: Pick<Log, "warn">; intervalMs?: number };
+
 /**
  * Keeps the modes of the service's directories as they were when they were first seen, for most at the start. Whoever has the
  * rights of the service's user can change them, and Landlock cannot keep an agent from it. The directories stay open, so that
- * one that may not be entered is reached without its path. `problem`: the last change, a sentence; null: there was none.
+ * one that may not be entered is reached without its path. Until the next look such a one stops the service. `problem`: the
+ * last change, a sentence; null: there was none.
  */
-export const keepModes = async ({
-  settings,
-  home,
-  log,
-  intervalMs = 5000,
-}: {
-  settings: Roots;
-  home: string;
-  log: Pick<Log, "warn">;
-  /** Between two looks. Until the next one a directory that nobody may enter stops the service. */
-  intervalMs?: number;
-}) => {
+export const keepModes = async (settings: Roots, { log, intervalMs = 5000, ...places }: Options) => {
   const seen = new Map<string, { handle: FileHandle; mode: number }>();
-  const directories = await directoriesOf(settings, home);
+  const directories = await directoriesOf(settings, places);
   let last: string | null = null;
 
   const look = async (path: string): Promise<void> => {
@@ -39,18 +32,14 @@ export const keepModes = async ({
     const { mode } = known ?? { mode: current };
     seen.set(path, { handle, mode });
     if (current === mode) return;
-    const failure = await handle.chmod(mode).then(
-      () => null,
-      (error: unknown) => String(error),
-    );
-    const end = failure === null ? "and was put back" : `and could not be put back (${failure}): do it`;
-    const change = `The mode of ${path} was changed from ${octal(mode)} to ${octal(current)}, ${end}. An agent under Landlock or without a sandbox, or a program of the service's user, has done it`;
-    if (failure === null || change !== last) log.warn(change);
+    const failure: unknown = await handle.chmod(mode).catch((error: unknown) => error);
+    const end = failure === undefined ? "was put back" : `could not be put back (${String(failure)}): do it`;
+    const change = `The mode of ${path} was changed from ${mode.toString(8)} to ${current.toString(8)}, and ${end}. An agent under Landlock or without a sandbox, or a program of the service's user, has done it`;
+    if (failure === undefined || change !== last) log.warn(change);
     last = change;
   };
   // One that is missing is looked for again.
-  const round = async (): Promise<void> =>
-    void (await Promise.allSettled([...directories].map((path) => look(path))));
+  const round = async () => void (await Promise.allSettled([...directories].map(look)));
 
   await round();
   const rounds = startRepeating(round, intervalMs);
@@ -64,20 +53,16 @@ export const keepModes = async ({
 };
 
 /** Roots of the service's files, and what is directly in those whose content is the service's alone. */
-const directoriesOf = async (settings: Roots, home: string): Promise<Set<string>> => {
-  const root = transcriptRoot({ home, sharedFsRoot: settings.sharedFsRoot });
-  const { jobsDir, reposRoot, worktreeRoot, agentModeWorkspaces } = settings;
-  const inside = await Promise.all([root, jobsDir].map(directoriesIn));
-  return new Set([
-    ...[root, jobsDir, reposRoot, worktreeRoot, agentModeWorkspaces],
-    ...["jobs-config", "projects"].map((name) => join(root, name)),
-    ...inside.flat(),
-  ]);
+const directoriesOf = async (settings: Roots, { directory, home }: Pick<Options, "directory" | "home">) => {
+  const { jobsDir, reposRoot, worktreeRoot, agentModeWorkspaces, sharedFsRoot } = settings;
+  const root = transcriptRoot({ home, sharedFsRoot });
+  const state = [root, jobsDir, directory];
+  const inside = await Promise.all(state.map(directoriesIn));
+  const later = ["jobs-config", "projects"].map((name) => join(root, name));
+  return new Set([...state, reposRoot, worktreeRoot, agentModeWorkspaces, ...later, ...inside.flat()]);
 };
 
 const directoriesIn = async (path: string): Promise<string[]> =>
   (await readdir(path, { withFileTypes: true }).catch(() => []))
     .filter((entry) => entry.isDirectory())
     .map((entry) => join(path, entry.name));
-
-const octal = (mode: number): string => mode.toString(8).padStart(3, "0");

@@ -288,7 +288,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   await cluster.join();
   starting.defer(cluster.stop);
-  const modes = starting.use(await keepModes({ settings, home: homedir(), log }));
+  const modes = starting.use(await keepModes(settings, { directory, home: homedir(), log }));
   const doors = await openDoors({
     ...context,
     handlers: createHandlers({

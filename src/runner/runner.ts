@@ -159,7 +159,6 @@ export const createRunner = (deps: Dependencies) => {
   ): ReturnType<typeof runJobAgent> => {
     const { run, profile, place, files } = given;
     const { own, worktree, others } = place;
-    const { agent: secrets } = given.secrets;
     const turn = {
       said,
       files,
@@ -182,7 +181,7 @@ export const createRunner = (deps: Dependencies) => {
     };
     // Each process has a launch of its own: an agent can change what the one before was given.
     const start = async (job: JobRecord) => {
-      const launch = launchWith(secrets, await launchOf(job, given), deps.agentSecrets);
+      const launch = launchWith(given.secrets.agent, await launchOf(job, given), deps.agentSecrets);
       const env = { ...launch.env, ...repositoriesVariable(job, worktree, others) };
       return await runJobAgent({ ...turn, record: job, launch: { ...launch, env } });
     };

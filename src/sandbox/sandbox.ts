@@ -183,11 +183,8 @@ const create = async (
     const warning = `Agents run in a sandbox (${mode}) that does not hold all here: ${open.join(", ")}.`;
     return { sandbox, problem: null, warning: open.length === 0 ? null : warning };
   } catch (error) {
-    return {
-      sandbox: null,
-      problem: error instanceof Error ? error.message : String(error),
-      warning: null,
-    };
+    const problem = error instanceof Error ? error.message : String(error);
+    return { sandbox: null, problem, warning: null };
   }
 };
 

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { afterFile } from "../../../test/cleanup.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
 import { landlockPrefix, landlockTrial, type Fence } from "./landlock.ts";
-import { callNumber, type CallName, systemCallFilter } from "./seccomp.ts";
+import { type CallName, callNumbers, systemCallFilter } from "./seccomp.ts";
 
 const system = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc"];
 
@@ -111,7 +111,7 @@ const startAs = (user: readonly string[], [command, ...args]: readonly string[],
     },
   );
 
-const number = (name: CallName): number => callNumber(name) ?? -1;
+const number = (name: CallName): number => callNumbers[name][process.arch === "arm64" ? 2 : 0] ?? -1;
 
 /** Arguments, and the error of the call: 1 is EPERM, 0 is none. `$o` is the parent, `$s` a new stream, `$a` port 1 of loopback. */
 const calls: readonly [what: string, call: CallName, args: string, error: number][] = [

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { type CallName, callNumber, systemCallFilter } from "./seccomp.ts";
+import { type CallName, callNumbers, systemCallFilter } from "./seccomp.ts";
 
 const perl = "/usr/bin/perl";
 
@@ -83,10 +83,7 @@ export const landlockPrefix = ({ readable, writable, ports, alone = false }: Fen
   "--",
 ];
 
-/**
- * Arguments with which each call that Landlock does not look at shows whether it passes: it does nothing, or is told what is
- * not valid. `$other` is the parent, which is outside. Nobody waits for 127.0.0.1:1.
- */
+/** Arguments that show whether a call passes, and change nothing if it does. `$other` is the parent, which is outside. */
 const trials: readonly [what: string, call: CallName, args: string][] = [
   ["TCP by fast open", "sendto", "fileno $socket, $text, 1, $flags, $at, length $at"],
   ["TCP by fast open", "sendmsg", "fileno $socket, $message, $flags"],
@@ -100,16 +97,16 @@ const trials: readonly [what: string, call: CallName, args: string][] = [
   ["priority of other processes", "ioprio_set", "1, $other, 7 << 13"],
 ];
 
-const trialScript = (): string => `
-use strict; use Socket;
+/** A program that prints, one a line, what passes of that which a run under Landlock may not do. */
+export const landlockTrial = (): [command: string, ...args: string[]] => [
+  perl,
+  "-e",
+  `use strict; use Socket;
 my ($other, $flags, $text, $at) = (getppid, 0x20000040, 'x', pack_sockaddr_in(1, INADDR_LOOPBACK));
 my $part = pack 'PQ', $text, 1;
 my $message = pack 'PLx4PQQQLx4', $at, length $at, $part, 1, 0, 0, 0;
 my $messages = $message . pack 'Q', 0;
 socket my $socket, AF_INET, SOCK_STREAM, 0 or die "no socket: $!\n";
 sub try { my ($what, @call) = @_; $! = 0; syscall(shift @call, @call); print "$what\n" unless $!{EPERM} or $!{EACCES} }
-${trials.map(([what, call, args]) => `try('${what} (${call})', ${callNumber(call)}, ${args});`).join("\n")}
-`;
-
-/** A program that prints, one a line, what passes of that which a run under Landlock may not do. */
-export const landlockTrial = (): [command: string, ...args: string[]] => [perl, "-e", trialScript()];
+${trials.map(([what, call, args]) => `try('${what} (${call})', ${callNumbers[call][process.arch === "arm64" ? 2 : 0]}, ${args});`).join("\n")}`,
+];

@@ -1,5 +1,5 @@
 /** Kernel's names of the architectures (AUDIT_ARCH_*): x86-64; i386, which a 64-bit program can call as well; arm64; arm. */
-export const architectures = [0xc000003e, 0x40000003, 0xc00000b7, 0x40000028] as const;
+const architectures = [0xc000003e, 0x40000003, 0xc00000b7, 0x40000028] as const;
 
 /** Numbers of the calls that are judged, in the order of `architectures`. Null: there is no such call. */
 export const callNumbers = {
@@ -27,10 +27,6 @@ export const callNumbers = {
 } satisfies Record<string, (number | null)[]>;
 
 export type CallName = keyof typeof callNumbers;
-
-/** Of this machine's architecture. */
-export const callNumber = (name: CallName): number | null =>
-  callNumbers[name][process.arch === "arm64" ? 2 : 0] ?? null;
 
 /** Calls of x32 have this bit. They are refused: nobody needs them, and each has a second number. */
 const x32 = 0x40000000;
@@ -93,17 +89,14 @@ const withoutFastOpen = (flags: number): Instruction[] => [
   refused,
 ];
 
-/** The process is the caller, named 0: a filter does not know its number. */
-const ofItself: Instruction[] = [loadArgument(0), [ifEqual, 0, 1, 0], allowed, refused];
+/** The argument is 0, by which a call means the caller: a filter does not know its number. */
+const isZero = (nth: number): Instruction[] => [loadArgument(nth), [ifEqual, 0, 1, 0], allowed, refused];
 
-/** The same where an argument before it says that it is a process, and no group or user. */
-const ofItselfAs = (kind: number): Instruction[] => [
+/** The same of the second one. The first one says that it is a process, and no group or user. */
+const isOwnProcess = (process: number): Instruction[] => [
   loadArgument(0),
-  [ifEqual, 0, 3, kind],
-  loadArgument(1),
-  [ifEqual, 0, 1, 0],
-  allowed,
-  refused,
+  [ifEqual, 0, 3, process],
+  ...isZero(1),
 ];
 
 type Rule = readonly [calls: readonly CallName[], judge: readonly Instruction[]];
@@ -113,9 +106,9 @@ const besideLandlock: readonly Rule[] = [
   [["socketpair"], pair],
   [["send", "sendto", "sendmmsg"], withoutFastOpen(3)],
   [["sendmsg"], withoutFastOpen(2)],
-  [["prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"], ofItself],
-  [["setpriority"], ofItselfAs(0)],
-  [["ioprio_set"], ofItselfAs(1)],
+  [["prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"], isZero(0)],
+  [["setpriority"], isOwnProcess(0)],
+  [["ioprio_set"], isOwnProcess(1)],
 ];
 
 const always: readonly CallName[] = ["add_key", "request_key", "keyctl", "io_uring_setup", "socketcall"];
