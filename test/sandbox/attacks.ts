@@ -78,7 +78,7 @@ export const attacks: readonly Attack[] = [
   { name: "change the mode of another job's file", script: 'chmod 640 "$OTHER/file"', isOpen: anyone },
   {
     name: "change the times of another job's file",
-    script: 'touch -c -d 2001-01-01 "$OTHER/file"',
+    script: '[ -e "$OTHER/file" ] && touch -c -d 2001-01-01 "$OTHER/file"',
     isOpen: anyone,
   },
   { name: "read the service's keys", script: says("$SERVICE/keys"), isOpen: anyone },
@@ -116,7 +116,7 @@ export const attacks: readonly Attack[] = [
   { name: "limit a process", script: 'prlimit --pid "$VICTIM" --core=0:0', isOpen: anyone },
   { name: "choose the processors of a process", script: 'taskset -pc 0 "$VICTIM"', isOpen: anyone },
   { name: "choose how a process is scheduled", script: 'chrt --batch -p 0 "$VICTIM"', isOpen: anyone },
-  { name: "lower the priority of a process", script: 'renice -n 1 -p "$VICTIM"', isOpen: anyone },
+  { name: "lower the priority of a process", script: 'renice -n 19 -p "$VICTIM"', isOpen: anyone },
   { name: "lower the priority of a process at the disk", script: 'ionice -c 3 -p "$VICTIM"', isOpen: anyone },
   {
     name: "enter the namespaces of a process",

@@ -127,8 +127,18 @@ const calls: readonly [what: string, call: CallName, args: string, error: number
   ["the scheduler of another process", "sched_setscheduler", '$o, 3, my $p = "\\0" x 4', 1],
   ["its own scheduler", "sched_setscheduler", '0, 3, my $p = "\\0" x 4', 0],
   ["the parameters of another process", "sched_setparam", '$o, my $p = "\\0" x 4', 1],
-  ["the attributes of another process", "sched_setattr", '$o, my $p = pack("LLQlLQQQ", 48), 0', 1],
-  ["its own attributes", "sched_setattr", '0, my $p = pack("LLQlLQQQ", 48), 0', 0],
+  [
+    "the attributes of another process",
+    "sched_setattr",
+    '$o, my $p = pack("LLQlLQQQ", 48, 3, 0, getpriority(0, 0), 0, 0, 0, 0), 0',
+    1,
+  ],
+  [
+    "its own attributes",
+    "sched_setattr",
+    '0, my $p = pack("LLQlLQQQ", 48, 3, 0, getpriority(0, 0), 0, 0, 0, 0), 0',
+    0,
+  ],
   ["the priority of another process", "setpriority", "0, $o, 19", 1],
   ["the priority of its group", "setpriority", "1, 0, 19", 1],
   ["the priority of the user", "setpriority", "2, 0, 19", 1],
@@ -153,7 +163,7 @@ test("a connection that fast open only puts off is looked at when it is asked fo
   afterFile(async () => void server.close());
   const { port } = server.address() as AddressInfo;
   // TCP_FASTOPEN_CONNECT, then a connection to a port that is open and words for one that is not.
-  const script = `use Socket; socket my $s, 2, 1, 0; setsockopt $s, 6, 30, 1 or die; my $to = sub { pack_sockaddr_in $_[0], INADDR_LOOPBACK };
+  const script = `use Socket; $| = 1; $SIG{PIPE} = "IGNORE"; socket my $s, 2, 1, 0; setsockopt $s, 6, 30, 1 or die; my $to = sub { pack_sockaddr_in $_[0], INADDR_LOOPBACK };
     print connect($s, $to->(${port})) ? "connected" : "refused"; connect $s, $to->(1); send $s, "x", 0, $to->(${port}); print " ", recv($s, my $r, 99, 0) && $r`;
   const { stdout } = run({ readable: [], writable: ["/dev/null"], ports: [1] }, `perl -e '${script}'`);
   expect(stdout.trim()).toBe("refused");
