@@ -1,4 +1,4 @@
-import { readFile, truncate, writeFile } from "node:fs/promises";
+import { readdir, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
@@ -60,27 +60,28 @@ test("the work of a lost job that is not tried again is saved, though its profil
 test("an agent that is started again, because it has lost its question, finds nothing that the one before left in its configuration", async () => {
   const directory = await temporaryDirectory();
   const [agentCliBinary, seen] = [join(directory, "agent"), join(directory, "seen")];
+  // The second process, which is to ask again, plants something.
   const script = `#!/bin/sh
     [ "$1" != --version ] || exec "${fakeAgent}" "$@"
     cd "$CLAUDE_CONFIG_DIR"
     [ -L projects ] && echo "linked $(ls planted 2>/dev/null)" >> ${seen}
-    rm projects; mkdir projects; : > planted
+    [ $(wc -l < ${seen}) != 2 ] || { rm projects; mkdir projects; : > planted; }
     cd "$OLDPWD"
-    [ $(wc -l < ${seen}) = 1 ] && exit 1
     exec "${fakeAgent}" "$@"
 `;
   await writeFile(agentCliBinary, script, { mode: 0o755 });
-  const waiting = {
-    kind: "question" as const,
-    id: "toolu_1",
-    questions: [],
-    plan: null,
-    asked_at: new Date().toISOString(),
-    until: new Date().toISOString(),
-  };
-  const asked = { waiting, answer: { kind: "answers" as const, answers: { Which: "this" } }, deferred: true };
-  const job = await claimJob("scenario: work", { asked }, { agentCliBinary });
-  const { kind, patch } = await job.execute();
+  const job = await claimJob("scenario: ask {}", {}, { agentCliBinary }, true);
+  expect(await job.execute()).toMatchObject({ kind: "parked", deferred: true });
+  const record = await job.stored();
+  const projects = join(job.home, ".service", "projects");
+  const names = await readdir(projects, { recursive: true });
+  const transcript = join(projects, names.find((name) => name.endsWith(".jsonl")) ?? "");
+  const lines = (await readFile(transcript, "utf8")).split("\n");
+  await writeFile(transcript, lines.filter((line) => !line.includes("hook_deferred_tool")).join("\n"));
+  const answer = { kind: "answers" as const, answers: {} };
+  const asked = record.asked && { ...record.asked, answer, deferred: true };
+  const resumed = { ...record, asked, resumed_at: new Date().toISOString() };
+  const { kind, patch } = await job.execute({}, resumed);
   expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
-  expect(await readFile(seen, "utf8")).toBe("linked \nlinked \n");
+  expect(await readFile(seen, "utf8")).toBe("linked \n".repeat(3));
 });
