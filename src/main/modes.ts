@@ -32,8 +32,8 @@ export const keepModes = async (settings: Roots, { log, intervalMs = 5000, ...pl
     const { mode } = known ?? { mode: current };
     seen.set(path, { handle, mode });
     if (current === mode) return;
-    const failure: unknown = await handle.chmod(mode).catch((error: unknown) => error);
-    const end = failure === undefined ? "was put back" : `could not be put back (${String(failure)}): do it`;
+    const failure = await handle.chmod(mode).catch(String);
+    const end = failure === undefined ? "was put back" : `could not be put back (${failure}): do it`;
     const change = `The mode of ${path} was changed from ${mode.toString(8)} to ${current.toString(8)}, and ${end}. An agent under Landlock or without a sandbox, or a program of the service's user, has done it`;
     if (failure === undefined || change !== last) log.warn(change);
     last = change;

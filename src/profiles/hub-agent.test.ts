@@ -28,6 +28,7 @@ describe("a process of an agent", () => {
     const { configDir, args, ...others } = launch;
     expect(configDir).toBe(join(directory, "shared/jobs", processId));
     expect(others).toEqual({
+      projectsDir: join(directory, "shared/projects"),
       model: "opus",
       settingsFile: join(configDir, "service-settings.json"),
       mcpConfigFile: join(configDir, "service-mcp.json"),

@@ -52,7 +52,7 @@ test("where Landlock's trials pass and bubblewrap does not start, Landlock is ta
   const job = await asks(service).run({ task: "scenario: noop" });
   expect(job).toMatchObject({ status: "succeeded", sandbox: { mode: "landlock" } });
   expect(job.warnings).toContainEqual(expect.stringMatching(open));
-  const [command = "", ...args] = [...under, ...svcProgram, "doctor", "--json"];
+  const [command, ...args] = [...under, ...svcProgram, "doctor", "--json"];
   const doctor = await promisify(execFile)(command, args, { env: service.env }).catch(
     (error: unknown) => error,
   );
