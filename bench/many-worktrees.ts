@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readdir } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
@@ -79,8 +79,10 @@ const measure = async ({ client }: Pick<Service, "client">, prepare: () => Promi
 const addRefs = async ({ home }: Pick<Service, "home">): Promise<void> => {
   const root = join(home, "service-repos");
   const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name)) ?? "";
-  const cache = join(root, key, "repo.git");
-  const tip = await git(cache, "rev-parse", "refs/remotes/origin/main");
+  const tip = await git(join(root, key, "repo.git"), "rev-parse", "refs/remotes/origin/main");
+  const cache = join(root, key, "saved.git");
+  await git(root, "init", "--quiet", "--bare", cache);
+  await writeFile(join(cache, "objects/info/alternates"), `${join(root, key, "repo.git/objects")}\n`);
   for (let n = 0; n < refs; n += 1) {
     const id = randomUUID();
     const ref = n % 2 === 0 ? `refs/service/salvage/${id}` : `refs/heads/service/${id.slice(0, 8)}`;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { lstat, mkdir, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
@@ -11,7 +12,6 @@ import {
   emptyTree,
   hasDirectory,
   indexHiding,
-  openWorktree,
   readRefs,
   remoteRefs,
   writeClone,
@@ -21,6 +21,7 @@ import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-cont
 import { canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
 import { importCommits } from "./import.ts";
 import { fillPointers } from "./lfs-download.ts";
+import { openWorktree } from "./open-worktree.ts";
 import {
   type OwnerFile,
   isWorktreeId,
@@ -33,6 +34,7 @@ import {
 } from "./owner-file.ts";
 import { isAncestor, isRefName, remoteBranches, resolveBase } from "./ref.ts";
 import { type AddWorktree, RepoError, type Wanted, type Worktree } from "./repos.ts";
+import { remoteIds, restoreSaved, savedIn } from "./saved.ts";
 import { addSubmodules, movesSubmodule } from "./submodules.ts";
 import { indexOf, scratchOf } from "./wall.ts";
 
@@ -108,13 +110,13 @@ const makeOrRepair = async (
   try {
     return await make(context, request, existing);
   } catch (error) {
-    const mended = repo === null ? null : await replaceIfDamaged(context, repo, error);
+    const mended = repo === null ? [] : await replaceIfDamaged(context, repo, error);
     // The caller needs the first error. The next try removes what this removal leaves.
-    if (mended === null) await removeDirectory(context, worktreeId).catch(() => undefined);
-    if (mended === null) throw error;
+    if (mended.length === 0) await removeDirectory(context, worktreeId).catch(() => undefined);
+    if (mended.length === 0) throw error;
     await removeDirectory(context, worktreeId);
     const worktree = await make(context, request, existing);
-    return { ...worktree, warnings: [mended, ...worktree.warnings] };
+    return { ...worktree, warnings: [...mended, ...worktree.warnings] };
   }
 };
 
@@ -126,18 +128,21 @@ const make = async (
   const { repo, worktreeId, branch, wanted = nothing } = request;
   const repoKey = repo === null ? null : repo.key;
   const paths = locate(context, worktreeId, repoKey);
-  const refs = await readRefs(paths.cacheDir, [...remoteRefs, `refs/heads/${branch}`]);
+  const saved = savedIn(paths.cacheDir);
+  if (existsSync(saved)) await restoreSaved(context, saved, { url: repo?.url ?? "", ...paths });
+  const ownBranch = await readRefs(saved, [`refs/heads/${branch}`]);
+  const refs: Refs = new Map([...(await readRefs(paths.cacheDir, remoteRefs)), ...ownBranch]);
   const known = existing?.ready === true ? existing.worktree : null;
   if (request.mustBeNew === true && existing === null) requireNew(refs, request);
-  const { start, ...base } = await startOf(context, request, { refs, known, cacheDir: paths.cacheDir });
+  const { start, ...base } = await startOf(context, request, { refs, known, saved });
   const facts = { repoUrl: repo === null ? "" : repo.url, repoKey, branch, ...base };
   const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [], limits: wanted.limits };
   const owned = { worktree, leftOut: [], source: request.source?.worktree.worktreeId ?? null };
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
   await openWorktree(context, worktree);
-  const leftOut =
-    start === null ? [] : await checkOut(context, worktree, { start, from: request.source, wanted });
+  const from = request.source?.worktree.ownDir ?? saved;
+  const leftOut = start === null ? [] : await checkOut(context, worktree, { start, from, wanted });
   worktree.warnings.push(...branchInTheWay(refs, branch));
   const index = await indexHiding(context, worktree, leftOut);
   await writeClone(context, worktree, { agent: null, tip: start, index });
@@ -159,13 +164,15 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
   throw new RepoError("worktree_failed", message);
 };
 
-/** Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
+/** `from`: the git directory that has the commit. Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
 const checkOut = async (
   context: GitContext,
   worktree: Worktree,
-  { start, from, wanted }: { start: string; from: AddWorktree["source"]; wanted: Wanted },
+  { start, from, wanted }: { start: string; from: string; wanted: Wanted },
 ): Promise<string[]> => {
-  if (from) await bringObjects(context, from.worktree, worktree, start);
+  const without = await remoteIds(worktree.cacheDir);
+  const lacking = [start, worktree.baseSha].filter((id) => id !== null && !without.has(id)) as string[];
+  await bringObjects(context, lacking, { where: from, without, into: worktree.ownDir });
   const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
   await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
@@ -173,40 +180,40 @@ const checkOut = async (
   return leftOut;
 };
 
-type Start = { refs: Refs; known: Worktree | null; cacheDir: string };
+type Start = { refs: Refs; known: Worktree | null; saved: string };
 
 /** `start`: the commit to check out. `baseSha`: the commit at which the branch left its base. */
 const startOf = async (
   context: GitContext,
   { repo, source = null, branch, baseRef: asked }: AddWorktree,
-  { refs, known, cacheDir }: Start,
+  { refs, known, saved }: Start,
 ): Promise<{ baseRef: string; baseSha: string | null; start: string | null }> => {
   if (source !== null)
     return { baseRef: source.worktree.baseRef, baseSha: source.commit, start: source.commit };
-  const tip = await tipOfBranch(context, cacheDir, { refs, branch });
+  const tip = await tipOfBranch(context, saved, { refs, branch });
   if (known !== null) return { baseRef: known.baseRef, baseSha: known.baseSha, start: tip ?? known.baseSha };
   if (repo === null) return { baseRef: asked, baseSha: null, start: tip };
   const { baseRef, baseSha } = await resolveBase(context, {
     url: repo.url,
     baseRef: asked,
     refs,
-    gitDir: cacheDir,
+    gitDir: saved,
   });
   if (tip === null || baseSha === null) return { baseRef, baseSha, start: tip ?? baseSha };
-  const fork = await runGitOrNull(context, cacheDir, ["merge-base", "--end-of-options", baseSha, tip]);
+  const fork = await runGitOrNull(context, saved, ["merge-base", "--end-of-options", baseSha, tip]);
   return { baseRef, baseSha: fork?.stdout.trim() ?? baseSha, start: tip };
 };
 
 /** The tip that an earlier worktree gave the branch: the saved one, or the pushed one if it is newer. */
 const tipOfBranch = async (
   context: GitContext,
-  cacheDir: string,
+  gitDir: string,
   { refs, branch }: { refs: Refs; branch: string },
 ): Promise<string | null> => {
   const saved = refs.get(`refs/heads/${branch}`) ?? null;
   const pushed = refs.get(`${remoteBranches}${branch}`) ?? null;
   if (saved === null || pushed === null) return saved ?? pushed;
-  return (await isAncestor(context, cacheDir, { ancestor: saved, of: pushed })) ? pushed : saved;
+  return (await isAncestor(context, gitDir, { ancestor: saved, of: pushed })) ? pushed : saved;
 };
 
 /** A warning when the remote has a branch `service`, beside which git takes no `service/…`. */

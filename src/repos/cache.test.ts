@@ -7,7 +7,7 @@ import { lockFile } from "../lib/file-lock.ts";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { createRepos } from "./create.ts";
-import { RepoError } from "./repos.ts";
+import { RepoError, savedDirOf } from "./repos.ts";
 import { usualWall } from "./wall.fixture.ts";
 
 const failing = async (action: Promise<unknown>): Promise<RepoError> => {
@@ -41,11 +41,11 @@ test("a repository is cloned once and updated after that, also where a branch wa
   );
 });
 
-test("many refs of jobs are packed and many packs become one by the next fetch, with what no ref reaches", async () => {
+test("many refs of submodules are packed and many packs become one by the next fetch, with what no ref reaches", async () => {
   const { repos, repo, remote } = await makeWorktree();
   const { gitDir } = repo;
   const tip = await plainGit(gitDir, "rev-parse", "origin/main");
-  const salvage = join(gitDir, "refs/service/salvage");
+  const salvage = join(gitDir, "refs/service/submodules");
   await mkdir(salvage, { recursive: true });
   await Promise.all(Array.from({ length: 200 }, (_, n) => writeFile(join(salvage, `job-${n}`), `${tip}\n`)));
   // Each checkpoint ends a pack.
@@ -62,7 +62,7 @@ test("many refs of jobs are packed and many packs become one by the next fetch, 
   expect(await packs()).toBeLessThan(3);
   expect(await objects()).toBe(before);
   expect(await readdir(salvage).catch(() => [])).toEqual([]);
-  const refs = await plainGit(gitDir, "for-each-ref", "--format=%(objectname)", "refs/service/salvage");
+  const refs = await plainGit(gitDir, "for-each-ref", "--format=%(objectname)", "refs/service/submodules");
   expect(refs.split("\n")).toEqual(Array.from({ length: 200 }, () => tip));
 });
 
@@ -203,12 +203,13 @@ test("a damaged cache is cloned anew with its own branches and salvage refs, and
   const other = await addTo(repos, again, "two");
   expect(await read(other.path, "next.txt")).toBe("next\n");
   expect(await read(other.path, "f149.txt")).toBe("149\n");
-  expect(await plainGit(repo.gitDir, "rev-parse", "service/one")).toBe(tip);
-  expect(await plainGit(repo.gitDir, "show", "refs/service/salvage/one:more.txt")).toBe("more");
+  const saved = savedDirOf(repo.gitDir);
+  expect(await plainGit(saved, "rev-parse", "service/one")).toBe(tip);
+  expect(await plainGit(saved, "show", "refs/service/salvage/one:more.txt")).toBe("more");
   expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
 });
 
-test("of a damaged cache the saved work that cannot be read is named, and all other is kept", async () => {
+test("of damaged saved work the part that cannot be read is named, and all other is kept", async () => {
   const { repos: first, repo, remote, worktree, settings } = await makeWorktree();
   const lost: [string, string][] = [];
   const repos = createRepos({
@@ -221,31 +222,32 @@ test("of a damaged cache the saved work that cannot be read is named, and all ot
   const base = String(worktree.baseSha);
   await plainGit(remote.work, "commit", "--quiet", "--amend", "--message", "rewritten");
   await remote.commit({}, { force: true });
+  const saved = savedDirOf(repo.gitDir);
   const packs = async (): Promise<string[]> =>
-    (await Promise.all([repo.gitDir, worktree.ownDir].map(packsIn))).flat();
+    (await Promise.all([saved, worktree.ownDir].map(packsIn))).flat();
   let before: string[] = [];
   for (const job of ["good", "bad"]) {
     before = await packs();
     await write(worktree.path, { "work.txt": `${job}\n` });
     await salvagedRef(first, worktree, job, never);
   }
-  const blob = await plainGit(repo.gitDir, "rev-parse", "refs/service/salvage/bad:work.txt");
+  const blob = await plainGit(saved, "rev-parse", "refs/service/salvage/bad:work.txt");
   for (const pack of await packs()) if (!before.includes(pack)) await rm(pack);
   expect(await plainGit(worktree.ownDir, "cat-file", "-e", blob).catch(() => "lost")).toBe("lost");
-  await writeFile(join(repo.gitDir, "packed-refs"), "garbage\n");
+  await writeFile(join(saved, "packed-refs"), "garbage\n");
   const again = await fetchInto(repos, remote.url);
   const ref = "refs/service/salvage/bad";
   expect(again.warnings).toEqual([expect.stringContaining(`could not be read: ${ref}. The old one is`)]);
   expect(lost).toEqual([[ref, expect.stringContaining(`The saved work ${ref} could not be read`)]]);
-  expect(await plainGit(repo.gitDir, "show", "refs/service/salvage/good:work.txt")).toBe("good");
-  expect(await plainGit(repo.gitDir, "cat-file", "-t", base)).toBe("commit");
-  await rm(join(settings.reposRoot, repo.key, "damaged"), { recursive: true, force: true });
+  expect(await plainGit(saved, "show", "refs/service/salvage/good:work.txt")).toBe("good");
+  expect(await plainGit(saved, "cat-file", "-t", base)).toBe("commit");
+  await rm(String((await repos.cacheUsage(never))[0]?.damaged[0]), { recursive: true });
   expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, ahead: 0 });
 });
 
 const packsIn = async (gitDir: string): Promise<string[]> => {
   const packs = join(gitDir, "objects/pack");
-  return (await readdir(packs)).map((name) => join(packs, name));
+  return (await readdir(packs).catch(() => [])).map((name) => join(packs, name));
 };
 
 test("damage that only the checkout finds is repaired too", async () => {

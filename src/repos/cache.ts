@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { cp, readdir, rename, rm, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseRepoUrl } from "../contract/repository-url.ts";
 import { GitError } from "../lib/git.ts";
-import { readAgentClone, readRefs } from "./clone.ts";
+import { bringReadable, readRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import {
   type GitContext,
@@ -14,16 +15,11 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import {
-  borrowObjects,
-  canonicalConfig,
-  removeLeftovers,
-  restoreGitDirectory,
-  withoutLeftovers,
-} from "./git-directory.ts";
+import { canonicalConfig, removeLeftovers, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
 import { listOwned, readOwner } from "./owner-file.ts";
-import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
+import { type CachedRepo, RepoError, savedDirOf } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
+import { careForSaved, generationOf, packAnew, remoteIds, tidy, updateRefs } from "./saved.ts";
 import { repoKey, shallowRepository } from "./url.ts";
 
 /**
@@ -49,15 +45,19 @@ export const fetchRepo = (
 
 const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> => {
   const { url, gitDir } = repo;
-  if ((await stat(gitDir).catch(() => null)) === null) return cloneInto(locked, repo);
-  await restoreGitDirectory(gitDir, basicsOf(locked, url));
-  try {
-    await tidy(locked, gitDir);
-    await fetchAll(locked, url, gitDir);
-  } catch (error) {
-    if (!(await isDamaged(locked, gitDir, error))) throw error;
-    repo.warnings.push(await cloneAnew(locked, repo));
+  if ((await generationOf(gitDir)) === "") await replaceClone(locked, repo, savedDirOf(gitDir));
+  else {
+    await restoreGitDirectory(gitDir, basicsOf(locked, url));
+    try {
+      await tidy(locked, gitDir, () => repack(locked, gitDir));
+      await fetchAll(locked, url, gitDir);
+    } catch (error) {
+      if (!(await isDamaged(locked, gitDir, error))) throw error;
+      repo.warnings.push(...(await cloneAnew(locked, repo)));
+      return;
+    }
   }
+  repo.warnings.push(...(await careOrMend(locked, repo)));
 };
 
 const basicsOf = ({ settings }: GitContext, url: string | null) => ({
@@ -65,96 +65,91 @@ const basicsOf = ({ settings }: GitContext, url: string | null) => ({
   head: "refs/heads/main",
 });
 
-/**
- * Fetches and jobs leave loose refs, and the next one reads all refs: packed, 5,000 of them cost a tenth of the time. Jobs and fetches
- * leave a pack each, and every look for an object goes through all of them: the small ones become one, which keeps what no
- * ref reaches too (worktrees borrow it).
- */
-const tidy = async (locked: LockedContext, gitDir: string): Promise<void> => {
-  const list = (name: string): Promise<string[]> => readdir(join(gitDir, name)).catch(() => []);
-  const run = (...args: string[]) => withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, args));
-  const refs = await readdir(join(gitDir, "refs"), { recursive: true }).catch(() => []);
-  if (refs.length >= maxLooseRefs) await run("pack-refs", "--all");
-  const packs = (await list("objects/pack")).filter((name) => name.endsWith(".pack"));
-  if (packs.length > maxPacks) await run("repack", "--quiet", "-d", "--geometric=2");
-};
+/** The small packs become one, which keeps what no ref reaches too: worktrees borrow it. */
+const repack = (locked: LockedContext, gitDir: string): Promise<unknown> =>
+  withoutLeftovers(locked, gitDir, () =>
+    runGit(locked, gitDir, ["repack", "--quiet", "-d", "--geometric=2"]),
+  );
 
-const maxLooseRefs = 200;
-const maxPacks = 50;
-
-/** Clones the cache anew when git's failure comes from damage. Resolves to a warning about it; null: it is not damaged. */
+/** Makes anew what is damaged when git's failure comes from damage. Resolves to warnings about it; none: it is not damaged. */
 export const replaceIfDamaged = async (
   context: GitContext,
   repo: CachedRepo,
   error: unknown,
-): Promise<string | null> => {
-  if (!mayBeDamage(error)) return null;
+): Promise<string[]> => {
+  if (!mayBeDamage(error)) return [];
   const { key, url, gitDir } = repo;
   return withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) =>
-    (await isDamaged(locked, gitDir, error)) ? cloneAnew(locked, repo) : null,
+    (await isDamaged(locked, gitDir, error)) ? cloneAnew(locked, repo) : careOrMend(locked, repo, []),
   );
 };
 
-/**
- * Clones a damaged cache anew, with the refs of saved work and of job branches and with what worktrees borrow, as far as
- * that can be read. The old one stays beside it, under another name. Resolves to a warning about it.
- */
-const cloneAnew = async (locked: LockedContext, repo: CachedRepo): Promise<string> => {
+const asideOf = (locked: LockedContext, { key }: CachedRepo, kind = ""): string => {
   const at = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
-  const damaged = join(cacheDirectory(locked, repo.key), `damaged-${at}.git`);
-  const lost: string[] = [];
-  await cloneInto(locked, repo, async (fresh) => {
-    lost.push(...(await carryOver(locked, repo, fresh)));
-    await rename(repo.gitDir, damaged);
-  });
-  for (const ref of lost)
-    locked.onLost(ref, `The saved work ${ref} could not be read from a damaged clone: ${damaged}`);
-  const without = lost.length === 0 ? "" : `, without saved work that could not be read: ${lost.join(", ")}`;
-  return `The cached clone of ${repo.url} was damaged and has been cloned anew${without}. The old one is ${damaged}.`;
+  return join(cacheDirectory(locked, key), `damaged-${at}${kind}.git`);
 };
 
-/** Fetches into the fresh clone what no remote has. Resolves to the refs that could not be read. */
-const carryOver = async (locked: LockedContext, repo: CachedRepo, fresh: string): Promise<string[]> => {
-  const refs = await readRefs(repo.gitDir);
-  const own = [...refs].filter(([name]) => /^refs\/(heads|service)\//.test(name));
-  const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
-  const worktrees = owned.flatMap((found) => (found?.worktree.repoKey === repo.key ? [found.worktree] : []));
-  const read = (worktree: Worktree) => readAgentClone(locked, worktree).catch(() => null);
-  const agents = (await Promise.all(worktrees.map(read))).filter((agent) => agent !== null);
-  const borrowed = [...refs.values(), ...agents.flatMap((agent) => [...agent.tips, ...agent.refs.values()])];
-  // Fetched from a git directory without refs of its own: those of the old clone may be garbage.
-  const source = join(fresh, "service-source");
-  await restoreGitDirectory(source, basicsOf(locked, null));
-  await borrowObjects(source, [fresh, repo.gitDir, ...worktrees.map(({ ownDir }) => ownDir)]);
-  const command = ["fetch", ...fetchOptions, "--stdin"] as const;
-  /** Halves what fails until it is known what cannot be read. */
-  const carry = async (specs: string[]): Promise<string[]> => {
-    if (specs.length === 0) return [];
-    const input = `${specs.join("\n")}\n`;
-    const half = Math.ceil(specs.length / 2);
-    const fetching = runRemote(locked, source, { where: fresh, command, input });
-    return unlessRefused(
-      fetching.then(() => []),
-      async () =>
-        half === specs.length
-          ? specs
-          : [...(await carry(specs.slice(0, half))), ...(await carry(specs.slice(half)))],
+/** Clones a damaged cache anew. The old one stays beside it, under another name. Resolves to warnings about it. */
+const cloneAnew = async (locked: LockedContext, repo: CachedRepo): Promise<string[]> => {
+  const aside = asideOf(locked, repo);
+  await replaceClone(locked, repo, aside);
+  const cloned = `The cached clone of ${repo.url} was damaged and has been cloned anew. The old one is ${aside}.`;
+  return [cloned, ...(await careOrMend(locked, repo, [aside]))];
+};
+
+/**
+ * Clones, and gives the clone that is there another name: one of an earlier version, which has saved work in it, becomes
+ * `saved.git`. What the remote had when it was asked last is copied as far as it can be read, since worktrees borrow it.
+ */
+const replaceClone = (locked: LockedContext, repo: CachedRepo, aside: string): Promise<void> =>
+  cloneInto(locked, repo, async (fresh) => {
+    const { gitDir } = repo;
+    const old = existsSync(gitDir) ? gitDir : aside;
+    const submodules = await readRefs(old, [submoduleRefs]);
+    const ids = [...(await remoteIds(old)), ...submodules.values()];
+    const bringing = { where: fresh, lenders: [old], without: await remoteIds(fresh), into: fresh };
+    const lost = new Set(await bringReadable(locked, ids, bringing));
+    await updateRefs(
+      locked,
+      fresh,
+      [...submodules].filter(([, id]) => !lost.has(id)),
     );
-  };
-  const lost = await carry(own.map(([name, id]) => `${id}:${name}`));
-  await carry([...new Set(borrowed)]);
-  await rm(source, { recursive: true, force: true });
-  // Their times tell when a ref was saved.
-  const logs = { recursive: true, preserveTimestamps: true };
-  await cp(join(repo.gitDir, "logs"), join(fresh, "logs"), logs).catch(() => undefined);
-  return lost.map((spec) => spec.slice(41));
+    if (old === aside) return;
+    await rename(old, aside);
+    if (aside === savedDirOf(gitDir))
+      await rename(join(aside, "lfs"), join(fresh, "lfs")).catch(() => undefined);
+  });
+
+/**
+ * Keeps saved work whole. When it is damaged, a copy stays, and what can be read here, in `lenders` or in worktrees is kept.
+ * Resolves to a warning about that. `lenders`: it is checked, because the clone that it borrowed from has gone.
+ */
+const careOrMend = async (locked: LockedContext, repo: CachedRepo, lenders?: string[]): Promise<string[]> => {
+  const { url, gitDir: cacheDir, key } = repo;
+  const saved = savedDirOf(cacheDir);
+  try {
+    await careForSaved(locked, repo, { isForced: lenders !== undefined });
+    return [];
+  } catch (error) {
+    if (!(await isDamaged(locked, saved, error))) throw error;
+  }
+  const aside = asideOf(locked, repo, "-saved");
+  await cp(saved, aside, { recursive: true, preserveTimestamps: true });
+  const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
+  const own = owned.flatMap((each) => (each?.worktree.repoKey === key ? [each.worktree.ownDir] : []));
+  const lasting = await remoteIds(cacheDir, { lasting: true });
+  const lost = await packAnew(locked, saved, { lasting, lenders: [...(lenders ?? []), ...own] });
+  for (const ref of lost)
+    locked.onLost(ref, `The saved work ${ref} could not be read from a damaged clone: ${aside}`);
+  const lacks = lost.length === 0 ? "" : `, without saved work that could not be read: ${lost.join(", ")}`;
+  return [`The saved work of ${url} was damaged and has been packed anew${lacks}. The old one is ${aside}.`];
 };
 
 /** Removes what a crash left: half-made clones, packs that are not whole, lock files of git. */
 const removeHalfMade = async (cacheDirectory: string): Promise<void> => {
   for (const name of await readdir(cacheDirectory))
     if (name.startsWith("clone-")) await rm(join(cacheDirectory, name), { recursive: true, force: true });
-  await removeLeftovers(join(cacheDirectory, "repo.git"));
+  for (const name of ["repo.git", "saved.git"]) await removeLeftovers(join(cacheDirectory, name));
 };
 
 /** Clones under a temporary name first, so that a clone with the final name is complete. */
@@ -167,6 +162,7 @@ const cloneInto = async (
   try {
     await restoreGitDirectory(temporary, basicsOf(locked, url));
     await fetchAll(locked, url, temporary);
+    await writeFile(join(temporary, "generation"), randomUUID());
     await complete(temporary);
     await rename(temporary, gitDir);
   } finally {
@@ -192,6 +188,9 @@ const fetchAll = async (locked: LockedContext, url: string, into: string): Promi
   if ((await runRemote(locked, url, { command: ["ls-remote", "--heads"] })).stdout !== "")
     throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);
 };
+
+/** Commits of submodules that are on no branch. */
+export const submoduleRefs = "refs/service/submodules";
 
 export const fetchOptions = [
   "--quiet",
@@ -236,4 +235,4 @@ const mayBeDamage = (error: unknown): error is GitError => {
 };
 
 const signs =
-  /(object|pack|tree|blob|commit|index file|inflate|reference|ref)\b.*(corrupt|is empty|broken|missing|too small|truncated|cannot be|invalid)|bad (object|tree|signature)|unable to (read|resolve reference|parse)|not a git repository: '|did not send all necessary|invalid sha1 pointer|missing necessary objects|unexpected line in/i;
+  /(object|pack|tree|blob|commit|index file|inflate|reference|ref)\b.*(corrupt|is empty|broken|missing|too small|truncated|cannot be|invalid)|bad (object|tree|signature)|unable to (read|resolve reference|parse)|not a git repository: '|did not send all necessary|invalid sha1 pointer|could not read [0-9a-f]{40}|failed to traverse|missing necessary objects|unexpected line in/i;

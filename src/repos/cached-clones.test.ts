@@ -7,6 +7,7 @@ import { diskUsage } from "../lib/disk-usage.ts";
 import { never, plainGit, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { canonicalConfig, urlOfConfig } from "./git-directory.ts";
+import { savedDirOf } from "./repos.ts";
 
 test("reading a worktree reports its state on disk and changes nothing", async () => {
   const { repos, worktree } = await makeWorktree();
@@ -81,15 +82,16 @@ test("salvage refs and job branches are deleted when their last commit is too ol
   const { repos, repo, worktree } = await makeWorktree();
   await write(worktree.path, { "a.txt": "1\n" });
   const ref = String(await salvagedRef(repos, worktree, "one", never));
-  const tip = await plainGit(repo.gitDir, "rev-parse", ref);
-  await plainGit(repo.gitDir, "update-ref", "refs/heads/service/done", tip);
-  await plainGit(repo.gitDir, "update-ref", "refs/heads/fix/dates", tip);
-  const refs = (): Promise<string> => plainGit(repo.gitDir, "for-each-ref", "--format=%(refname)");
+  const saved = savedDirOf(repo.gitDir);
+  const tip = await plainGit(saved, "rev-parse", ref);
+  await plainGit(saved, "update-ref", "refs/heads/service/done", tip);
+  await plainGit(saved, "update-ref", "refs/heads/fix/dates", tip);
+  const refs = (): Promise<string> => plainGit(saved, "for-each-ref", "--format=%(refname)");
   const all = await refs();
   expect(await repos.expireRefs(new Date(Date.now() - 60_000), never)).toBe(0);
   expect(await refs()).toBe(all);
   expect(await repos.expireRefs(new Date(Date.now() + 60_000), never)).toBe(3);
-  expect(await refs()).toBe("refs/remotes/origin/main");
+  expect(await refs()).toBe(`refs/bases/${worktree.baseSha}`);
   // The worktree borrows nothing that was deleted.
   expect(await plainGit(worktree.path, "status", "--short", "--branch")).toBe("## service/one\n?? a.txt");
 });
@@ -118,11 +120,12 @@ test("work with old dates is kept as long as other work, from when it was saved"
   await repos.saveBranch(worktree, never);
   const own = ["for-each-ref", "--format=%(refname)", "refs/heads", "refs/service"];
   const saved = "refs/heads/service/one\nrefs/service/salvage/one";
-  await plainGit(repo.gitDir, "pack-refs", "--all");
+  const dir = savedDirOf(repo.gitDir);
+  await plainGit(dir, "pack-refs", "--all");
   expect(await repos.expireRefs(new Date(Date.now() - 60_000), never)).toBe(0);
-  expect(await plainGit(repo.gitDir, ...own)).toBe(saved);
+  expect(await plainGit(dir, ...own)).toBe(saved);
   expect(await repos.expireRefs(new Date(Date.now() + 60_000), never)).toBe(2);
-  expect(await plainGit(repo.gitDir, ...own)).toBe("");
+  expect(await plainGit(dir, ...own)).toBe("");
 });
 
 /** Makes the branch a commit of ten trees in each of ten trees and so on: 10^10 times the content of the innermost. */
@@ -161,8 +164,10 @@ test("files with more bytes than a checkout may have are refused, also on the br
   const repo = await fetchInto(limited.repos, remote.url);
   const refusal = "has more than 1999 bytes of files; raise SERVICE_MAX_REPO_BYTES";
   await expect(addTo(limited.repos, repo, "one")).rejects.toThrow(refusal);
-  await plainGit(repo.gitDir, "branch", "service/two", "origin/main");
+  const unlimited = await makeRepos({ ...limited.settings, maxRepoBytes: 2000 });
+  const two = await addTo(unlimited.repos, repo, "two");
+  await unlimited.repos.saveBranch(two, never);
+  await rm(two.path, { recursive: true });
   await expect(addTo(limited.repos, repo, "two")).rejects.toThrow(refusal);
-  const { repos } = await makeRepos({ ...limited.settings, maxRepoBytes: 2000 });
-  expect(existsSync(join((await addTo(repos, repo, "one")).path, "large.txt"))).toBe(true);
+  expect(existsSync(join((await addTo(unlimited.repos, repo, "one")).path, "large.txt"))).toBe(true);
 });

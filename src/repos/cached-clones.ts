@@ -5,6 +5,7 @@ import { textOf } from "./clone.ts";
 import { cacheDirectory, cacheGitDir, noRepository, runGit, type GitContext } from "./git-context.ts";
 import { urlOfConfig, withoutLeftovers } from "./git-directory.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
+import { savedIn } from "./saved.ts";
 import { repoKey } from "./url.ts";
 
 /** Keys of all cached clones. Null: that of jobs without a repository. */
@@ -18,8 +19,8 @@ const keysOf = async ({ settings }: GitContext): Promise<(string | null)[]> => {
 };
 
 /**
- * Deletes the salvage refs and job branches of every cached clone that were saved, and whose last commit was made, before
- * `before`. Their objects stay: worktrees may borrow them. Resolves to how many refs it deleted.
+ * Deletes the salvage refs and job branches of every repository that were saved, and whose last commit was made, before
+ * `before`. Their objects go when the saved work is packed anew. Resolves to how many refs it deleted.
  */
 export const expireRefs = async (context: GitContext, before: Date): Promise<number> => {
   let expired = 0;
@@ -28,7 +29,7 @@ export const expireRefs = async (context: GitContext, before: Date): Promise<num
 };
 
 const expireIn = async (context: GitContext, key: string | null, before: Date): Promise<number> => {
-  const gitDir = cacheGitDir(context, key);
+  const gitDir = savedIn(cacheGitDir(context, key));
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
   const list = ["for-each-ref", format, "refs/service/salvage", "refs/heads"];

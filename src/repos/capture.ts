@@ -9,7 +9,6 @@ import {
   branchRef,
   emptyTree,
   indexHiding,
-  openWorktree,
   readRefs,
   remoteRefs,
   type AgentClone,
@@ -17,6 +16,7 @@ import {
 import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
 import { importCaptured } from "./import.ts";
+import { openWorktree } from "./open-worktree.ts";
 import type { OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
 import { hasOwnWork, headOf, withInner } from "./submodule.ts";
@@ -110,6 +110,7 @@ export const readWhole = async (
   const { repoUrl: url } = worktree;
   if (url !== "")
     await fetchRepo(context, { url, allowLocal: true }).catch(() => context.signal.throwIfAborted());
+  await openWorktree(context, worktree);
   if (await isWhole()) return opened;
   const why = "a history that the agent's shallow fetch cut, and that the remote could not complete";
   throw new NotCaptured(why);

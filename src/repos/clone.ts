@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { pathBytes } from "./path-bytes.ts";
-import { runGit, type GitContext } from "./git-context.ts";
+import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
   canonicalConfig,
@@ -160,39 +160,14 @@ const unnamedCommits = async (dir: string): Promise<string[]> => {
 };
 
 /** The git directories whose objects both of a worktree's borrow; git leaves out the borrower itself. */
-const lendersOf = ({ cacheDir, ownDir }: Worktree): string[] => [cacheDir, ownDir];
+const lendersOf = ({ cacheDir, ownDir, repoKey }: Worktree): string[] =>
+  repoKey === null ? [ownDir] : [cacheDir, ownDir];
 
 /** Configuration and HEAD of the service's and the agent's git directory of a worktree. */
-const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree) => ({
+export const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree) => ({
   config: canonicalConfig(settings, { url: repoKey === null ? null : repoUrl, bare: false }),
   head: `refs/heads/${branch}`,
 });
-
-/**
- * Readies the service's git directory of a worktree, whose directory must exist, and reads the agent's clone.
- * @throws RepoError when the cached clone is missing, or the agent's clone leads out of the worktree
- */
-export const openWorktree = async (
-  context: GitContext,
-  worktree: Worktree,
-  how: { filesOnly?: boolean } = {},
-): Promise<{ agent: AgentClone; owned: OwnerFile | null }> => {
-  const { cacheDir, repoKey, path, ownDir } = worktree;
-  if (repoKey !== null && (await lstat(cacheDir).catch(() => null)) === null)
-    throw new RepoError(
-      "worktree_failed",
-      `The cached clone ${cacheDir} was deleted while its worktree ${path} was in use. The files are still there: copy what is needed, and submit the task again.`,
-    );
-  const agent = await readAgentClone(context, worktree, how);
-  const owned = await readOwner(context, worktree.worktreeId);
-  await restoreGitDirectory(ownDir, basicsOf(context, worktree));
-  await removeLocks(ownDir);
-  // Not the agent's clone: only git behind the wall reads its objects, until they are brought in as a pack.
-  const real = ownDirectory(context, worktree.worktreeId);
-  await borrowObjects(ownDir, real === ownDir ? [cacheDir] : [cacheDir, real]);
-  await emptyScratch(ownDir);
-  return { agent, owned };
-};
 
 /** `agent`: the clone that is there. `index`: of the branch's tip, or of `head`, which is to be checked out. */
 type Written = { agent: AgentClone | null; tip?: string | null; index?: string; head?: string };
@@ -229,17 +204,44 @@ export const writeClone = async (
   await copyIndex(index, join(gitDir, "index"));
 };
 
-/** Copies a commit of an opened worktree, and what belongs to it and the remote lacks, into the service's git directory of one. */
+/** `where`: git works there and reads `lenders` too. `without`: commits that are there. `packs` gets the names of packs. */
+type Bringing = {
+  where: string;
+  lenders?: readonly string[];
+  without: Iterable<string>;
+  into: string;
+  packs?: Set<string>;
+};
+
+/** Copies commits and what they reach from git directories of the service into one, as a pack. */
 export const bringObjects = async (
   context: GitContext,
-  from: Worktree,
-  { ownDir }: Worktree,
-  commit: string,
-): Promise<void> => {
-  const cached = await readRefs(from.cacheDir, remoteRefs);
-  const input = [commit, ...Array.from(cached.values(), (id) => `^${id}`), ""].join("\n");
-  const args = ["pack-objects", "--quiet", "--revs", join(ownDir, "objects", "pack", "pack")];
-  await runGit(context, from.ownDir, args, { input });
+  commits: readonly string[],
+  { where, lenders = [], without, into, packs }: Bringing,
+): Promise<string[]> => {
+  if (commits.length === 0) return [];
+  const input = [...commits, ...Array.from(without, (id) => `^${id}`), ""].join("\n");
+  const args = ["pack-objects", "--quiet", "--non-empty", "--revs", join(into, "objects", "pack", "pack")];
+  const paths = lenders.map((gitDir) => JSON.stringify(join(gitDir, "objects")));
+  const variables = { GIT_ALTERNATE_OBJECT_DIRECTORIES: paths.join(":") };
+  const { stdout } = await runGit(context, where, args, { input, variables });
+  packs?.add(`pack-${stdout.trim()}`);
+  return [];
+};
+
+/** As `bringObjects`, as far as git can read: halves what fails. Resolves to the ids that it cannot. */
+export const bringReadable = (
+  context: GitContext,
+  ids: readonly string[],
+  bringing: Bringing,
+): Promise<string[]> => {
+  const half = Math.ceil(ids.length / 2);
+  const bring = async (some: readonly string[]) => bringReadable(context, some, bringing);
+  return unlessRefused(bringObjects(context, ids, bringing), async () =>
+    half === ids.length
+      ? [...ids]
+      : [...(await bring(ids.slice(0, half))), ...(await bring(ids.slice(half)))],
+  );
 };
 
 /** Bytes; a million files have some 100 MiB. */

@@ -1,25 +1,22 @@
-import { mkdir, utimes, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { fetchOptions } from "./cache.ts";
 import { type How, capture, readWhole, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
 import {
   branchRef,
+  bringObjects,
   emptyTree,
   hasDirectory,
-  openWorktree,
   readRefs,
   requireDirectory,
   writeClone,
 } from "./clone.ts";
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
-import { runGit, runRemote, type GitContext } from "./git-context.ts";
-import { canonicalConfig, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
+import { runGit, type GitContext } from "./git-context.ts";
 import { importCommits } from "./import.ts";
+import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
-import { withRepositoryLock } from "./repository-lock.ts";
+import { remoteIds, savedIn, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
 
 /** What the worktree has beyond its base. Its directory must exist. */
@@ -169,7 +166,7 @@ const commitOver = async (
 };
 
 /**
- * Saves everything that the remote does not have as a commit under `refs/service/salvage/{name}` of the cached clone, and
+ * Saves everything that the remote does not have as a commit under `refs/service/salvage/{name}` of `saved.git`, and
  * the branch with it: uncommitted files, commits, stashes and other branches. What the ref had before stays a part of it.
  * The worktree stays as it is.
  * @throws RepoError when something that git takes could not be saved
@@ -218,13 +215,17 @@ const save = async (
   const { agent, kept, head, tree, headTree, tip } = await capture(context, worktree, how);
   const unsaved = await unsavedCommits(context, worktree, { agent });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
-  const before = (await readRefs(worktree.cacheDir, [ref])).get(ref) ?? null;
+  const { cacheDir, ownDir } = worktree;
+  const saved = savedIn(cacheDir);
+  const before = (await readRefs(saved, [ref])).get(ref) ?? null;
+  const bringing = { where: saved, without: await remoteIds(cacheDir), into: ownDir };
+  if (before !== null) await bringObjects(context, [before], bringing);
   const parents = await independent(context, worktree, [head, ...unsaved, before]);
   const message = `Unfinished work of job ${name}`;
   const commit = await commitOver(context, worktree, { tree, parents, message });
   if (commit === null || commit === before) return { ref: before === null ? null : ref, kept };
   const branch: [string, string][] = tip !== null && unsaved.length > 0 ? [[branchRef(worktree), tip]] : [];
-  await copyIntoCache(context, worktree, new Map([[ref, commit], ...branch])).catch((error: unknown) => {
+  await saveRefs(context, worktree, new Map([[ref, commit], ...branch])).catch((error: unknown) => {
     // Of files alone the service's git made all objects: it is no fault of what the worktree holds.
     if (how.filesOnly !== true || !(error instanceof GitError)) throw error;
     throw new RepoError("worktree_failed", error.message);
@@ -232,13 +233,13 @@ const save = async (
   return { ref, kept };
 };
 
-/** Copies the worktree's branch to the cached clone, where it outlives the worktree. */
+/** Copies the worktree's branch to `saved.git`, where it outlives the worktree. */
 export const saveBranch = async (context: GitContext, worktree: Worktree): Promise<void> => {
   const ref = branchRef(worktree);
   const tip = (await readWhole(context, worktree)).agent.refs.get(ref);
   if (tip === undefined) return;
   await importCommits(context, worktree, [tip]);
-  await copyIntoCache(context, worktree, new Map([[ref, tip]]));
+  await saveRefs(context, worktree, new Map([[ref, tip]]));
 };
 
 /** What `salvage` would leave in the worktree. */
@@ -256,34 +257,3 @@ export const captureCommit = async (context: GitContext, worktree: Worktree): Pr
   const parents = head === null ? [] : [head];
   return commitOver(context, worktree, { tree, parents, message: "State to look at" });
 };
-
-/** Copies commits of a worktree into the cached clone. Takes the lock, overwrites the refs, and reads them back. */
-const copyIntoCache = (
-  context: GitContext,
-  { repoKey: key, repoUrl: url, cacheDir, ownDir }: Worktree,
-  refs: Map<string, string>,
-): Promise<void> =>
-  withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) => {
-    const config = canonicalConfig(context.settings, { url: url || null, bare: true });
-    await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-    // As a pack, not as files: `tidy` makes one of many.
-    const fetch = {
-      where: cacheDir,
-      command: ["fetch", ...fetchOptions] as const,
-      config: [["fetch.unpackLimit", "1"]] as const,
-      refs: Array.from(refs, ([ref, commit]) => `+${commit}:${ref}`),
-    };
-    await withoutLeftovers(locked, cacheDir, () => runRemote(locked, ownDir, fetch));
-    const found = await readRefs(cacheDir, [...refs.keys()]);
-    const lacking = Array.from(refs).filter(([ref, commit]) => found.get(ref) !== commit);
-    if (lacking.length > 0) {
-      const names = lacking.map(([ref]) => ref).join(" and ");
-      throw new RepoError("worktree_failed", `git did not write ${names} into the cached clone ${cacheDir}`);
-    }
-    // The time of saving is that of the ref's log, which git deletes with the ref: the date of a commit is the agent's.
-    for (const log of Array.from(refs.keys(), (ref) => join(cacheDir, "logs", ref))) {
-      await mkdir(dirname(log), { recursive: true });
-      await writeFile(log, "", { flag: "a" });
-      await utimes(log, new Date(), new Date());
-    }
-  });

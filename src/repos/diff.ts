@@ -11,6 +11,7 @@ import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
 import { borrowObjects, canonicalConfig, restoreGitDirectory } from "./git-directory.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
 import type { Diff, DiffRequest } from "./repos.ts";
+import { savedIn } from "./saved.ts";
 import { repoKey } from "./url.ts";
 import { emptyScratch, indexOf } from "./wall.ts";
 
@@ -36,7 +37,9 @@ const compareIn = async (context: GitContext, gitDir: string, request: DiffReque
   const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
   const config = canonicalConfig(context.settings, { url: null, bare: true });
   await restoreGitDirectory(gitDir, { config, head: "refs/heads/none" });
-  await borrowObjects(gitDir, [cacheDir, ...(owned === null ? [] : [owned.worktree.ownDir])]);
+  // Without saved work where git goes behind the wall.
+  const lenders = [cacheDir, ...(head === null ? [] : [savedIn(cacheDir)])];
+  await borrowObjects(gitDir, [...lenders, ...(owned === null ? [] : [owned.worktree.ownDir])]);
   const scratch = { gitDir, cacheDir, owned, request };
   const sides = await (head === null ? filesNow(context, scratch) : commitOf(context, scratch, head));
   if (sides === null) return null;
@@ -72,7 +75,7 @@ const commitOf = async (
     await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
   }
   const isCommit = /^[0-9a-f]{40}$/.test(head);
-  const commit = isCommit ? head : (await readRefs(cacheDir, [head])).get(head);
+  const commit = isCommit ? head : (await readRefs(savedIn(cacheDir), [head])).get(head);
   if (commit === undefined) return null;
   const wanted = base === null ? [commit] : [commit, base];
   const input = wanted.map((name) => `${name}^{tree}\n`).join("");

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { makeWorktree } from "./repos.fixture.ts";
+import { savedDirOf } from "./repos.ts";
 
 const exchanged = { ".svc/in/a.txt": "1\n", ".svc/out/deep/b.txt": "1\n" };
 
@@ -25,7 +26,7 @@ test("files that are exchanged get into no commit, whatever the agent and .gitig
   const { ref } = await repos.salvage(worktree, "saved", never);
   await repos.commitAll(worktree, "work", never);
   for (const [place, commit] of [
-    [cacheDir, String(ref)],
+    [savedDirOf(cacheDir), String(ref)],
     [path, "HEAD"],
   ] as const) {
     const names = (await plainGit(place, "ls-tree", "-r", "--name-only", commit)).split("\n");

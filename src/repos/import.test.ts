@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { fetchInto, makeRemote, makeRepos, makeWorktree } from "./repos.fixture.ts";
-import type { Worktree } from "./repos.ts";
+import { savedDirOf, type Worktree } from "./repos.ts";
 
 /** Writes an object as no git of today makes it. */
 const writeObject = async (
@@ -51,7 +51,9 @@ test("a history with the faults of old tools is committed, saved and pushed", as
   await repos.commitAll(worktree, "work", never);
   await repos.push(worktree, never);
   expect(await plainGit(remote.url, "rev-list", "service/one")).toContain(old);
-  expect(await plainGit(worktree.cacheDir, "rev-list", "refs/service/salvage/job")).toContain(old);
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-list", "refs/service/salvage/job")).toContain(
+    old,
+  );
 });
 
 const removeFirstVersion = async ({ path, gitDir }: Worktree): Promise<void> => {
@@ -77,7 +79,7 @@ test.each([
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const { ref, kept } = await repos.salvage(worktree, "job", never);
   expect(kept).toEqual([expect.stringMatching(why)]);
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`)).toBe("last");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:work.txt`)).toBe("last");
 });
 
 test("git outside borrows from no agent, and what git made behind the wall lies there once", async () => {

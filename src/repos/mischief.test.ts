@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { openTree } from "../lib/remove-tree.ts";
+import { savedDirOf } from "./repos.ts";
 
 const makePipe = (path: string) => promisify(execFile)("mkfifo", [path]);
 
@@ -15,7 +16,9 @@ type Made = Awaited<ReturnType<typeof makeWorktree>>;
 const salvagedFiles = async ({ repos, worktree }: Made): Promise<string[]> => {
   const ref = await salvagedRef(repos, worktree, "job", never);
   expect(ref).toBe("refs/service/salvage/job");
-  return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref ?? "")).split("\n");
+  return (await plainGit(savedDirOf(worktree.cacheDir), "ls-tree", "-r", "--name-only", ref ?? "")).split(
+    "\n",
+  );
 };
 
 test.each([
@@ -80,7 +83,7 @@ test("commits and files are saved although the agent filled index and packed ref
   for (const name of ["index", "packed-refs"])
     await writeFile(join(worktree.gitDir, name), Buffer.from("garbage \0\xff\n".repeat(100), "latin1"));
   expect(await salvagedFiles(made)).toEqual(["README.md", "committed.txt", "work.txt"]);
-  const saved = await plainGit(worktree.cacheDir, "rev-list", "refs/service/salvage/job");
+  const saved = await plainGit(savedDirOf(worktree.cacheDir), "rev-list", "refs/service/salvage/job");
   for (const commit of [aside, tip]) expect(saved).toContain(commit);
   await addTo(repos, repo, "one");
   expect(await plainGit(worktree.path, "log", "-1", "--format=%H", "origin/main")).toBe(worktree.baseSha);

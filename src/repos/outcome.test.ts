@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
-import type { Worktree } from "./repos.ts";
+import { savedDirOf, type Worktree } from "./repos.ts";
 
 const commitAs = async ({ path }: Worktree, files: Record<string, string | null>): Promise<string> => {
   await write(path, files);
@@ -15,7 +15,7 @@ const commitAs = async ({ path }: Worktree, files: Record<string, string | null>
 const salvaged = async ({ repos, worktree }: Awaited<ReturnType<typeof makeWorktree>>): Promise<string[]> => {
   const ref = await salvagedRef(repos, worktree, "job", never);
   if (ref === null) return [];
-  return (await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", ref)).split("\n");
+  return (await plainGit(savedDirOf(worktree.cacheDir), "ls-tree", "-r", "--name-only", ref)).split("\n");
 };
 
 test("the state of a worktree counts uncommitted, new, deleted and binary files", async () => {
@@ -103,12 +103,13 @@ test("salvage puts commits and uncommitted files under the job's ref and leaves 
   const before = await plainGit(worktree.path, "status", "--porcelain", "--branch");
   expect(await salvaged(made)).toEqual(["README.md", "a.txt", "b.txt", "staged.txt"]);
   expect(await plainGit(worktree.path, "status", "--porcelain", "--branch")).toBe(before);
-  expect(await plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job^")).toBe(head);
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-parse", "refs/service/salvage/job^")).toBe(head);
 });
 
 test("a second salvage without changes adds nothing, one with changes keeps the first", async () => {
   const { repos, worktree } = await makeWorktree();
-  const tip = (): Promise<string> => plainGit(worktree.cacheDir, "rev-parse", "refs/service/salvage/job");
+  const tip = (): Promise<string> =>
+    plainGit(savedDirOf(worktree.cacheDir), "rev-parse", "refs/service/salvage/job");
   await write(worktree.path, { "a.txt": "1\n" });
   await salvagedRef(repos, worktree, "job", never);
   const first = await tip();
@@ -117,8 +118,10 @@ test("a second salvage without changes adds nothing, one with changes keeps the 
   await rm(join(worktree.path, "a.txt"));
   await write(worktree.path, { "b.txt": "1\n" });
   await salvagedRef(repos, worktree, "job", never);
-  expect(await plainGit(worktree.cacheDir, "ls-tree", "--name-only", await tip())).toBe("README.md\nb.txt");
-  await plainGit(worktree.cacheDir, "merge-base", "--is-ancestor", first, await tip());
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "ls-tree", "--name-only", await tip())).toBe(
+    "README.md\nb.txt",
+  );
+  await plainGit(savedDirOf(worktree.cacheDir), "merge-base", "--is-ancestor", first, await tip());
 });
 
 /** Two jobs of one repository; the agent of each has stashed two changes of its own. */
@@ -142,10 +145,10 @@ test("each job has a stash of its own; its entries count as not pushed, and are 
   expect(entries).toHaveLength(2);
   const ref = await salvagedRef(repos, one, "one", never);
   expect(ref).toBe("refs/service/salvage/one");
-  const saved = await plainGit(one.cacheDir, "rev-list", String(ref));
+  const saved = await plainGit(savedDirOf(one.cacheDir), "rev-list", String(ref));
   for (const entry of entries) expect(saved).toContain(entry);
   expect(await salvagedRef(repos, one, "one", never)).toBe(ref);
-  expect(await plainGit(one.cacheDir, "rev-list", String(ref))).toBe(saved);
+  expect(await plainGit(savedDirOf(one.cacheDir), "rev-list", String(ref))).toBe(saved);
   expect(await plainGit(two.path, "stash", "list", "--format=%gs")).toMatch(/service\/two.*\n.*service\/two/);
 });
 
@@ -162,7 +165,7 @@ test("commits on other branches, under another ref and on none are salvaged", as
   await plainGit(path, "checkout", "--quiet", "service/one");
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const ref = await salvagedRef(repos, worktree, "one", never);
-  const saved = await plainGit(worktree.cacheDir, "rev-list", String(ref));
+  const saved = await plainGit(savedDirOf(worktree.cacheDir), "rev-list", String(ref));
   for (const commit of [onBranch, onNone, onRef]) expect(saved).toContain(commit);
 });
 

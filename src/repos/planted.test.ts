@@ -14,7 +14,7 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeWorktree } from "./repos.fixture.ts";
-import { borrowedBy } from "./repos.ts";
+import { savedDirOf, borrowedBy } from "./repos.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
@@ -84,8 +84,8 @@ test.each(plants)(
     const { ref, kept } = await repos.salvage(worktree, "job", never);
     expect(kept).toEqual([expect.stringMatching(why)]);
     const files = ["ls-tree", "-r", "--name-only", String(ref)];
-    expect(await plainGit(worktree.cacheDir, ...files)).toBe("README.md\nwork.txt");
-    for (const place of [worktree.cacheDir, remote.url])
+    expect(await plainGit(savedDirOf(worktree.cacheDir), ...files)).toBe("README.md\nwork.txt");
+    for (const place of [savedDirOf(worktree.cacheDir), remote.url])
       expect(await plainGit(place, "cat-file", "--batch-all-objects", "--batch-check")).not.toContain(tip);
     expect(await plainGit(other, "fsck")).toBe("");
   },
@@ -105,7 +105,7 @@ test("tips that are no ids name nothing", async () => {
     await write(worktree.gitDir, { [`refs/heads/${name}`]: text });
   const { ref, kept } = await repos.salvage(worktree, "job", never);
   expect(kept).toEqual([]);
-  expect(await plainGit(worktree.cacheDir, "rev-parse", String(ref))).toBe(tip);
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-parse", String(ref))).toBe(tip);
 });
 
 const entries = [".git", "..", ".GIT", "git~1"];
@@ -124,12 +124,12 @@ test.each(entries)(
     await plainGit(worktree.path, "update-ref", "refs/heads/aside", commit);
     const { ref, kept } = await repos.salvage(worktree, "job", never);
     expect(kept).toEqual([expect.stringContaining("git cannot take what is in it")]);
-    expect(await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", String(ref))).toBe(
+    expect(await plainGit(savedDirOf(worktree.cacheDir), "ls-tree", "-r", "--name-only", String(ref))).toBe(
       "README.md\nwork.txt",
     );
     await plainGit(worktree.path, "update-ref", "refs/heads/service/one", commit);
     await expect(repos.saveBranch(worktree, never)).rejects.toThrow(/\b[0-9a-f]{40}\b/);
-    expect(await plainGit(worktree.cacheDir, "rev-list", "--all")).not.toContain(commit);
+    expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-list", "--all")).not.toContain(commit);
   },
 );
 
@@ -146,7 +146,7 @@ test.each([
   await rm(pack);
   await writeFile(pack, broken(bytes));
   const { ref } = await repos.salvage(worktree, "job", never);
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`)).toBe("work");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:work.txt`)).toBe("work");
 });
 
 test("a file of 300 GB that holds nothing is left out with a warning, without reading it", async () => {
@@ -163,10 +163,10 @@ test("a file of 300 GB that holds nothing is left out with a warning, without re
   await write(worktree.path, { "more.txt": "1\n" });
   const { ref } = await repos.salvage(worktree, "job", never);
   expect(performance.now() - began).toBeLessThan(60_000);
-  expect(await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", String(ref))).toBe(
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "ls-tree", "-r", "--name-only", String(ref))).toBe(
     ".gitignore\nREADME.md\nmore.txt\nwork.txt",
   );
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:README.md`)).toBe("hello");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:README.md`)).toBe("hello");
 });
 
 /** What a clone reads outside of itself. */

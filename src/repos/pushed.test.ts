@@ -6,6 +6,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { never, plainGit, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
+import { savedDirOf } from "./repos.ts";
 
 type Made = Awaited<ReturnType<typeof makeWorktree>>;
 
@@ -167,7 +168,7 @@ test.for<[string, (made: Made) => Promise<unknown>]>([
   expect(await repos.isPushed(worktree, never)).toBe(false);
   if (!/marked|form|split|same length/.test(name)) return;
   const ref = await salvagedRef(repos, worktree, "job", never);
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:a.txt`)).toBe("2");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:a.txt`)).toBe("2");
 });
 
 test("after a push to a remote of the agent's own, or a ref that it wrote, the work counts as not pushed, and is saved", async () => {

@@ -1,4 +1,5 @@
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
 import type { Limits } from "../lib/process/limits.ts";
 
@@ -71,7 +72,7 @@ export type Worktree = {
   gitDir: string;
   /** The service's git directory of it. */
   ownDir: string;
-  /** The cached clone, whose objects it borrows and where its work is saved. */
+  /** The cached clone, whose objects it borrows. Jobs without a repository have none. */
   cacheDir: string;
   repoUrl: string;
   repoKey: string | null;
@@ -108,7 +109,7 @@ export type DiffRequest = {
   repoUrl: string;
   /** The worktree in whose clone the commits may be; null: none. */
   worktreeId: string | null;
-  /** A commit, or a ref of the cached clone; null: the worktree's files as they are now. */
+  /** A commit, or a ref of saved work; null: the worktree's files as they are now. */
   head: string | null;
   /** What a head is compared with: where its branch began; null: nothing. Files are compared with where the worktree began. */
   base: string | null;
@@ -139,15 +140,22 @@ export type PullRequest = {
   body: string;
 };
 
-/** The ref in the cached clone that saves the work of a job or worktree. */
+/** Where saved work and unpushed branches lie, beside the cached clone. No agent sees it. */
+export const savedDirOf = (cacheDir: string): string => join(dirname(cacheDir), "saved.git");
+
+/** The ref in `saved.git` that saves the work of a job or worktree. */
 export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
+/** Whether agents may read a cached clone: one of an earlier version has saved work of others. */
+export const lends = (cacheDir: string): boolean => existsSync(join(cacheDir, "generation"));
+
 /** Directories outside the worktree that its clone reads: the objects that it borrows, and Git LFS content beside them. */
-export const borrowedBy = ({ cacheDir, ownDir, submodules = [] }: Worktree): string[] => [
-  `${cacheDir}/objects`,
-  `${cacheDir}/lfs`,
+export const borrowedBy = ({ cacheDir, ownDir, repoKey, submodules = [] }: Worktree): string[] => [
+  ...(repoKey !== null && lends(cacheDir) ? [`${cacheDir}/objects`, `${cacheDir}/lfs`] : []),
   `${ownDir}/objects`,
-  ...submodules.map((key) => join(cacheDir, "../..", key, "repo.git/objects")),
+  ...submodules
+    .map((key) => join(cacheDir, "../..", key, "repo.git"))
+    .flatMap((gitDir) => (lends(gitDir) ? [join(gitDir, "objects")] : [])),
 ];
 
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */

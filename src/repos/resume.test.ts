@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
+import { savedDirOf } from "./repos.ts";
 
 /** Two instances on two hosts: a worktree root each, one root of cached clones on a file system that both see. */
 const twoHosts = async () => {
@@ -38,7 +39,7 @@ test("later changes by the lost instance's agent do not touch the new worktree, 
   expect(await salvagedRef(b.repos, onB, "one", never)).toBe("refs/service/salvage/one");
   expect(await salvagedRef(a.repos, onA, "one-pod", never)).toBe("refs/service/salvage/one-pod");
   const show = (ref: string, file: string): Promise<string> =>
-    plainGit(repo.gitDir, "show", `refs/service/salvage/${ref}:${file}`);
+    plainGit(savedDirOf(repo.gitDir), "show", `refs/service/salvage/${ref}:${file}`);
   expect(await show("one", "theirs.txt")).toBe("b");
   expect(await show("one-pod", "ours.txt")).toBe("a");
   await a.repos.removeWorktree(onA, never);
@@ -70,9 +71,9 @@ test("an empty repository's worktree of a lost instance is made again too", asyn
   await write(onB.path, { "other.txt": "2\n" });
   await b.repos.commitAll(onB, "first", never);
   expect(await salvagedRef(a.repos, onA, "one-pod", never)).toBe("refs/service/salvage/one-pod");
-  expect(await plainGit(repo.gitDir, "ls-tree", "--name-only", "refs/service/salvage/one-pod")).toBe(
-    "file.txt",
-  );
+  expect(
+    await plainGit(savedDirOf(repo.gitDir), "ls-tree", "--name-only", "refs/service/salvage/one-pod"),
+  ).toBe("file.txt");
 });
 
 test("a branch that was pushed after it was saved is resumed from the pushed commit", async () => {

@@ -1,5 +1,5 @@
 import { repositoryName } from "../contract/repository-url.ts";
-import type { Worktree } from "./repos.ts";
+import { savedDirOf, type Worktree } from "./repos.ts";
 
 /*
  * A task may have several repositories. Each further one has a worktree beside the main one, `{worktree}/../{id}`, whose id
@@ -45,4 +45,4 @@ export const mainId = (worktreeId: string): string =>
 
 /** A warning: a job names only the saved work of its own repository. */
 export const furtherSaved = ({ repoUrl, cacheDir }: Worktree, ref: string): string =>
-  `The work on ${repoUrl} that was not pushed is saved as ${ref} in ${cacheDir}`;
+  `The work on ${repoUrl} that was not pushed is saved as ${ref} in ${savedDirOf(cacheDir)}`;

@@ -7,6 +7,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { plainGit } from "./plain-git.fixture.ts";
 import { addTo, makeRepos } from "./repos.fixture.ts";
 import { requireSigningKey } from "./signing.ts";
+import { savedDirOf } from "./repos.ts";
 
 const never = new AbortController().signal;
 
@@ -22,7 +23,7 @@ test("the service's commit is signed by the key, and work that is saved is not",
   const worktree = await addTo(repos, null, "11111111-1111-4111-8111-111111111111");
   await writeFile(join(worktree.path, "dirt.txt"), "1\n");
   const { ref } = await repos.salvage(worktree, worktree.worktreeId, never);
-  const saved = await plainGit(worktree.cacheDir, "cat-file", "commit", String(ref));
+  const saved = await plainGit(savedDirOf(worktree.cacheDir), "cat-file", "commit", String(ref));
   expect(saved).not.toContain("gpgsig");
   const tip = await repos.commitAll(worktree, "Signed\n", never);
   const signers = join(await temporaryDirectory(), "signers");

@@ -1,9 +1,9 @@
 import { lstat, mkdir, readdir, rename, rmdir } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
-import { fetchOptions, fetchRepo } from "./cache.ts";
+import { fetchOptions, fetchRepo, submoduleRefs } from "./cache.ts";
 import { leaveOutEscapingLinks, specialEntries, type Size, type SpecialEntries } from "./checkout-care.ts";
-import { copyIndex, indexHiding, openWorktree, readRefs, remoteRefs, textOf } from "./clone.ts";
+import { copyIndex, indexHiding, readRefs, remoteRefs, textOf } from "./clone.ts";
 import { takesToken } from "../contract/repository-url.ts";
 import { attempt } from "./failure.ts";
 import { isLoopbackHost } from "../config/formats.ts";
@@ -18,6 +18,7 @@ import {
 } from "./git-directory.ts";
 import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
 import { importCommits } from "./import.ts";
+import { openWorktree } from "./open-worktree.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
 import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
@@ -243,7 +244,7 @@ const fetchOnce = async (
 /** Fetches a commit that is on no branch or tag, as git does for a submodule. Whether the remote has it. */
 const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string): Promise<boolean> => {
   const { url, key, gitDir: where } = repo;
-  const refs = [`${commit}:refs/service/submodules/${commit}`];
+  const refs = [`${commit}:${submoduleRefs}/${commit}`];
   const command = ["fetch", ...fetchOptions] as const;
   await withRepositoryLock(context, { key, url, reason: "clone_failed" }, (locked) =>
     unlessRefused(

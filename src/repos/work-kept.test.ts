@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
+import { savedDirOf } from "./repos.ts";
 
 const run = promisify(execFile);
 
@@ -45,7 +46,13 @@ test("repositories inside the worktree are named and not committed, and nothing 
   const saved = await repos.salvage(worktree, "one", never);
   expect(saved.kept.toSorted()).toEqual(kept);
   expect((await repos.readWorktree("one"))?.kept).toEqual(saved.kept);
-  const names = await plainGit(worktree.cacheDir, "ls-tree", "-r", "--name-only", String(saved.ref));
+  const names = await plainGit(
+    savedDirOf(worktree.cacheDir),
+    "ls-tree",
+    "-r",
+    "--name-only",
+    String(saved.ref),
+  );
   expect(names).toContain("c.txt");
   expect(names).not.toContain("fremdes");
   await repos.commitAll(worktree, "work", never);
@@ -63,7 +70,7 @@ test("work after an agent's shallow fetch is saved and pushed", async () => {
   await plainGit(worktree.path, "fetch", "--quiet", "--depth=1", `file://${remote.url}`, "main");
   const commit = await commitFile(worktree.path, "work.txt");
   const ref = await salvagedRef(repos, worktree, "one", never);
-  expect(await plainGit(worktree.cacheDir, "rev-parse", String(ref))).toBe(commit);
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-parse", String(ref))).toBe(commit);
   await repos.push(worktree, never);
 });
 
@@ -87,15 +94,17 @@ test("work on a shallow history, committed or not, is saved with its history", a
   await write(worktree.path, { "more.txt": "more\n" });
   const { ref, kept } = await repos.salvage(worktree, "one", never);
   expect(kept).toEqual([]);
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`, `${ref}:more.txt`)).toBe("work\nmore");
-  expect(await plainGit(worktree.cacheDir, "rev-list", "--count", String(ref))).toBe("5");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:work.txt`, `${ref}:more.txt`)).toBe(
+    "work\nmore",
+  );
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-list", "--count", String(ref))).toBe("5");
 });
 
 test("a branch on a shallow history is saved with its history", async () => {
   const { repos, worktree } = await workOnShallow(byFile);
   const tip = await commitFile(worktree.path, "work.txt");
   await repos.saveBranch(worktree, never);
-  expect(await plainGit(worktree.cacheDir, "rev-parse", worktree.branch)).toBe(tip);
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "rev-parse", worktree.branch)).toBe(tip);
 });
 
 test("of a worktree whose shallow history the remote cannot complete the files are saved; it is kept and says why", async () => {
@@ -106,10 +115,10 @@ test("of a worktree whose shallow history the remote cannot complete the files a
   const why = "a history that the agent's shallow fetch cut, and that the remote could not complete";
   const { ref, kept } = await repos.salvage(worktree, "one", never);
   expect(kept).toEqual([why]);
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:work.txt`)).toBe("work");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:work.txt`)).toBe("work");
   expect((await repos.readWorktree("one"))?.kept).toEqual([why]);
   await expect(repos.saveBranch(worktree, never)).rejects.toThrow(why);
-  expect(await plainGit(worktree.cacheDir, "for-each-ref", "refs/heads")).toBe("");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "for-each-ref", "refs/heads")).toBe("");
 });
 
 test("a submodule that was checked out keeps the worktree once there is work in it; its new commit is committed", async () => {
@@ -150,7 +159,7 @@ test("directories whose names git refuses are named", async () => {
   expect(await repos.isPushed(worktree, never)).toBe(false);
   const { ref, kept } = await repos.salvage(worktree, "one", never);
   expect(kept.toSorted()).toEqual(refused);
-  expect(await plainGit(worktree.cacheDir, "show", `${ref}:other.txt`)).toBe("1");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:other.txt`)).toBe("1");
 });
 
 test("files below the path limit are named", async () => {

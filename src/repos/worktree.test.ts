@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
+import { savedDirOf } from "./repos.ts";
 
 test("a worktree is on its own branch at the tip of the base, for the agent's git too", async () => {
   const { remote, worktree, repo, settings } = await makeWorktree();
@@ -105,7 +106,7 @@ test("a job without a repository gets an empty git repository, where work is com
   });
   expect(await salvagedRef(repos, worktree, "job", never)).toBe("refs/service/salvage/job");
   await repos.removeWorktree(worktree, never);
-  expect(await plainGit(worktree.cacheDir, "show", "refs/service/salvage/job:b.txt")).toBe("2");
+  expect(await plainGit(savedDirOf(worktree.cacheDir), "show", "refs/service/salvage/job:b.txt")).toBe("2");
   const again = await addTo(repos, null, "one");
   expect(await read(again.path, "a.txt")).toBe("1\n");
   await expect(repos.push(again, never)).rejects.toMatchObject({ reason: "push_failed" });

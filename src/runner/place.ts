@@ -1,7 +1,7 @@
 import type { Run } from "../jobs/run.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import { mainId } from "../repos/several.ts";
-import type { CachedRepo, Repos, Wanted, Worktree } from "../repos/repos.ts";
+import { savedDirOf, type CachedRepo, type Repos, type Wanted, type Worktree } from "../repos/repos.ts";
 import { prepareOthers, type Other } from "./several.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
@@ -22,7 +22,7 @@ export const prepare = async (
   }: { profile: ResolvedProfile; repos: Repos; onMade: (worktree: Worktree) => void },
 ): Promise<Place> => {
   const wanted = wantedOf(record, profile);
-  const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, { repos, wanted }));
+  const own = (await parkedWorktree(record, run, repos)) ?? (await checkout(record, run, { repos, wanted }));
   const isCopy = profile.readOnly && isOlder(record);
   const copy = (id: string, worktree: Worktree) =>
     copyOf(id, worktree, { repos, wanted, signal: run.signal });
@@ -55,8 +55,8 @@ const wantedOf = ({ options }: JobRecord, { wanted }: ResolvedProfile): Wanted =
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** That in which the job was parked; null: there is none, or the job was not. */
-const parkedWorktree = async (record: JobRecord, repos: Repos): Promise<Worktree | null> =>
-  record.resumed_at === null ? null : await repos.findWorktree(record.worktree_id ?? record.id);
+const parkedWorktree = async (record: JobRecord, { signal }: Run, repos: Repos): Promise<Worktree | null> =>
+  record.resumed_at === null ? null : repos.resumeWorktree(record.worktree_id ?? record.id, signal);
 
 /** Later attempts count what the first one did. */
 const firstHeadOf = async (
@@ -117,7 +117,7 @@ const checkout = async (
   run.note({
     worktree_id: worktreeId,
     worktree_path: worktree.path,
-    cached_clone: worktree.cacheDir,
+    cached_clone: savedDirOf(worktree.cacheDir),
     branch: worktree.branch,
     base_ref: worktree.baseRef,
     base_sha: worktree.baseSha,

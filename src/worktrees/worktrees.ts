@@ -116,7 +116,7 @@ const viewOf = async ({ repos, now, measuring }: Viewing, known: WorktreeFacts):
     pushed,
     prepared: record !== null,
     salvage_ref: record?.salvage_ref ?? null,
-    cached_clone: known.otherHost === null ? repos.cachedClone(about.repoKey) : null,
+    cached_clone: known.otherHost === null ? repos.savedClone(about.repoKey) : null,
     warnings: warningsOf(known),
   };
 };

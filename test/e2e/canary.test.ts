@@ -1,8 +1,9 @@
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
 import type { Refusal } from "../fake-git-host/refusals.ts";
-import { cachedCloneOf } from "../cached-clone.ts";
+import { cachedCloneOf, savedCloneOf } from "../cached-clone.ts";
 import { git } from "../remote.ts";
 import { betrayed, betrayedByFiles } from "./canaries.ts";
 import { startCanaryWorld, type CanaryWorld, type Way } from "./canary-world.ts";
@@ -95,11 +96,13 @@ const allWords = async ({ service }: CanaryWorld, jobs: Job[]): Promise<string> 
 const allCommits = async ({ host }: CanaryWorld, jobs: Job[]): Promise<string> => {
   const caches = await Promise.all(
     jobs.map(async ({ worktree_path }) =>
-      worktree_path === null ? [] : [worktree_path, await cachedCloneOf(worktree_path)],
+      worktree_path === null
+        ? []
+        : [worktree_path, await cachedCloneOf(worktree_path), await savedCloneOf(worktree_path)],
     ),
   );
   const directories = [
-    ...caches.flat(),
+    ...caches.flat().filter((path) => existsSync(path)),
     ...[...host.repositories.values()].map(({ directory }) => directory),
   ];
   const logs = directories.map((directory) => git(directory, "log", "--all", "--patch", "--format=raw"));

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
-import { cachedCloneOf } from "../cached-clone.ts";
+import { savedCloneOf } from "../cached-clone.ts";
 import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { git } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
@@ -135,7 +135,7 @@ test("a repository that another client creates between the check and the creatio
 
 /** What the salvage ref in the cached clone holds of the agent's file. */
 const salvaged = async (job: Job): Promise<string> =>
-  git(await cachedCloneOf(job.worktree_path), "show", `${job.salvage_ref}:agent-output.txt`);
+  git(await savedCloneOf(job.worktree_path), "show", `${job.salvage_ref}:agent-output.txt`);
 
 test.each([
   ["a status", 403, "Resource not accessible by integration"],

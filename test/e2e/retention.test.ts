@@ -17,7 +17,7 @@ test.concurrent("a worktree goes when its time is over, after what was changed i
   await until(() => !existsSync(path), { what: "the worktree to be removed" });
   const root = join(service.home, "service-repos");
   const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name));
-  const cache = join(root, String(key), "repo.git");
+  const cache = join(root, String(key), "saved.git");
   expect(await git(cache, "rev-parse", `refs/heads/${job.branch}`)).toBe(job.commit_sha);
   expect(await git(cache, "show", `refs/service/salvage/${job.id}:by-hand.txt`)).toContain("looked around");
 });

@@ -165,7 +165,7 @@ const checkWork = async ({ job, notes, directory, remote, fault }: Work): Promis
   if (wrote.length === 0) return;
   const cache = (await readdir(join(directory, "service-repos"))).find((name) => /^[0-9a-f]{12}$/.test(name));
   const succeeded = job.status === "succeeded";
-  const repository = succeeded ? remote : join(directory, "service-repos", String(cache), "repo.git");
+  const repository = succeeded ? remote : join(directory, "service-repos", String(cache), "saved.git");
   const ref = String(succeeded ? job.branch : job.salvage_ref);
   const names = (await git(repository, "ls-tree", "--name-only", ref).catch(() => "")).split("\n");
   for (const file of wrote) {

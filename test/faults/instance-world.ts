@@ -128,11 +128,11 @@ export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }:
       );
       return answer();
     },
-    /** The clone that the instances share; null: nobody has fetched yet. */
+    /** Where the instances save work; null: nobody has fetched yet. */
     clone: async (): Promise<string | null> => {
       const root = join(cluster.shared, "repos");
       const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name));
-      return key === undefined ? null : join(root, key, "repo.git");
+      return key === undefined ? null : join(root, key, "saved.git");
     },
     record: (id: string): Promise<JobRecord | null> => store.get(id),
     notes: async (): Promise<Note[]> => {

@@ -68,7 +68,7 @@ export const shallowRounds = async ({
       }
       const ended = await endOf(service, job.id);
       const [key = ""] = (await readdir(repos)).filter((name) => /^[0-9a-f]{12}$/.test(name));
-      const cache = join(repos, key, "repo.git");
+      const cache = join(repos, key, "saved.git");
       await rm(join(directory, "go-away"), { force: true });
       if (existsSync(away)) {
         tally.away += 1;

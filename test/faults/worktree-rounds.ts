@@ -148,7 +148,7 @@ const checkCharge = async (service: Service, charge: Charge, tally: WorktreeTall
     if (worktrees.some((other) => other.worktree_id === id))
       await service.client.cleanup_worktrees({ paths: id, force: true });
   }
-  const cache = join(service.home, "service-repos", String(worktree.repo_key), "repo.git");
+  const cache = join(service.home, "service-repos", String(worktree.repo_key), "saved.git");
   const ref = `refs/service/salvage/${id}`;
   const saved = await git(cache, "show", `${ref}:${file}`).catch(() => null);
   if (saved !== content) tally.faults.push(`${id}: removed, but ${ref} has ${saved} as ${file}`);

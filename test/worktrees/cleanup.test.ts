@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, symlink, utimes, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { asks } from "../asks.ts";
-import { cachedCloneOf } from "../cached-clone.ts";
+import { savedCloneOf } from "../cached-clone.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
   service = await startService();
   remote = await makeRemote();
   const { path, worktree_id } = await worktreeAsks(service).prepare(remote.path);
-  cache = await cachedCloneOf(path);
+  cache = await savedCloneOf(path);
   await clean({ paths: worktree_id });
 });
 
@@ -233,7 +233,9 @@ test("one whose work cannot be saved stays as it was, and jobs can continue in i
   const { prepare, get } = worktreeAsks(service);
   const { path, worktree_id } = await prepare((await makeRemote()).path);
   await writeFile(join(path, "work.txt"), "not committed\n");
-  await git(await cachedCloneOf(path), "update-ref", "refs/service/salvage", "refs/remotes/origin/main");
+  // A file in the way.
+  await mkdir(join(await savedCloneOf(path), "refs/service"), { recursive: true });
+  await writeFile(join(await savedCloneOf(path), "refs/service/salvage"), `${"1".repeat(40)}\n`);
   const { removed, results } = await clean({ paths: path, force: true });
   expect(removed).toBe(0);
   expect(results[0]?.error).toContain("could not be removed");

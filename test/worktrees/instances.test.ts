@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { expect, test } from "vitest";
 import { ServiceError } from "../../src/contract/errors.ts";
 import { plainGit } from "../../src/repos/plain-git.fixture.ts";
+import { savedDirOf } from "../../src/repos/repos.ts";
 import { until } from "../until.ts";
 import { makeCluster, type Started } from "./instances.fixture.ts";
 
@@ -109,7 +110,7 @@ test("one whose instance is lost is forgotten by force, and removed by that inst
   cluster.dead.delete("pod-a");
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
-  expect(await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${id}:work.txt`)).toBe(
+  expect(await plainGit(savedDirOf(cluster.repo.gitDir), "show", `refs/service/salvage/${id}:work.txt`)).toBe(
     "not committed",
   );
 });
@@ -139,7 +140,11 @@ test("what a lost instance still has of a job that another has taken over is sav
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
   expect(existsSync(String(job.worktree_path))).toBe(false);
-  const saved = await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${job.id}-pod-a:lost.txt`);
+  const saved = await plainGit(
+    savedDirOf(cluster.repo.gitDir),
+    "show",
+    `refs/service/salvage/${job.id}-pod-a:lost.txt`,
+  );
   expect(saved).toBe("from a");
   expect((await cluster.jobs.get(job.id))?.warnings).toEqual([
     expect.stringContaining(`refs/service/salvage/${job.id}-pod-a`),
@@ -193,7 +198,9 @@ test("a removal that a crash cut short after it was announced is brought to its 
   await cluster.jobs.update(job.id, { status: ["succeeded"] }, at);
   await a.worktrees.applyRetention(signal);
   expect(await ids(a)).toEqual([]);
-  expect(await plainGit(cluster.repo.gitDir, "show", `refs/service/salvage/${job.id}:late.txt`)).toBe("late");
+  expect(
+    await plainGit(savedDirOf(cluster.repo.gitDir), "show", `refs/service/salvage/${job.id}:late.txt`),
+  ).toBe("late");
 });
 
 test("a worktree whose removal was announced is no less an orphan for a later job that failed before its checkout", async () => {

@@ -22,11 +22,11 @@ export const worktreeAsks = ({ client, home }: Service) => ({
       },
       { what: `worktree ${worktree_id} to be ${status}` },
     ),
-  /** Runs git in the cached clone of the only repository. */
+  /** Runs git where the work of the only repository is saved. */
   inCache: async (...args: string[]): Promise<string> => {
     const root = join(home, "service-repos");
     const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name));
-    return git(join(root, String(key), "repo.git"), ...args);
+    return git(join(root, String(key), "saved.git"), ...args);
   },
 });
 

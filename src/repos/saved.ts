@@ -1,0 +1,191 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { bringObjects, bringReadable, readRefs, remoteRefs, textOf } from "./clone.ts";
+import { type GitContext, type LockedContext, runGit } from "./git-context.ts";
+import {
+  borrowObjects,
+  canonicalConfig,
+  replace,
+  restoreGitDirectory,
+  withoutLeftovers,
+} from "./git-directory.ts";
+import { remoteBranches } from "./ref.ts";
+import { type CachedRepo, savedDirOf, type Worktree } from "./repos.ts";
+import { withRepositoryLock } from "./repository-lock.ts";
+
+/*
+ * A repository has two git directories, one beside the other:
+ *
+ * | directory | has | is read by |
+ * |---|---|---|
+ * | `repo.git`, the cached clone | what the remote has | the service, agents, git behind the wall |
+ * | `saved.git` | saved work and unpushed branches, over what it borrows from `repo.git` | git outside |
+ *
+ * `saved.git` has itself all that its refs reach and no branch or tag of the remote does, but for branches of jobs, which
+ * are deleted when they are merged: the rest can be fetched again. `refs/bases` are the commits at which it leaves the
+ * remote's; after a fetch there are others when the remote has dropped some.
+ */
+
+/** Refs of saved work. */
+export const savedRefs = ["refs/heads", "refs/service/salvage"];
+
+/** Tells a cached clone from the one that it replaces. Empty: an earlier version made it and saved work in it. */
+export const generationOf = (gitDir: string): Promise<string> => textOf(join(gitDir, "generation"));
+
+/** The git directory that has saved work. A cached clone of an earlier version has it itself until its next fetch. */
+export const savedIn = (cacheDir: string): string =>
+  existsSync(savedDirOf(cacheDir)) ? savedDirOf(cacheDir) : cacheDir;
+
+/** The commits and tags that the remote had at the last fetch. `lasting`: without branches of jobs. */
+export const remoteIds = async (cacheDir: string, { lasting = false } = {}): Promise<Set<string>> => {
+  const isWanted = (name: string): boolean => !lasting || !name.startsWith(`${remoteBranches}service/`);
+  const refs = [...(await readRefs(cacheDir, remoteRefs))];
+  return new Set(refs.flatMap(([name, id]) => (isWanted(name) ? [id] : [])));
+};
+
+/** Readies a git directory with saved work; makes one that is not there. `url`: empty for jobs without a repository. */
+export const restoreSaved = async (
+  { settings }: GitContext,
+  saved: string,
+  { url, cacheDir }: { url: string; cacheDir: string },
+): Promise<void> => {
+  const config = canonicalConfig(settings, { url: url || null, bare: true });
+  await restoreGitDirectory(saved, { config, head: "refs/heads/main" });
+  if (saved !== cacheDir) await borrowObjects(saved, [cacheDir]);
+};
+
+/** Refs of the commits at which others leave what the remote has: of a commit itself where the remote has it. */
+const basesOf = async (
+  context: GitContext,
+  where: string,
+  { commits, lasting }: { commits: readonly string[]; lasting: Set<string> },
+): Promise<Map<string, string>> => {
+  const input = [...commits, ...Array.from(lasting, (id) => `^${id}`), ""].join("\n");
+  const { stdout } = await runGit(context, where, ["rev-list", "--boundary", "--stdin"], { input });
+  const listed = new Set(stdout.split("\n"));
+  const boundary = [...listed].flatMap((line) => (line.startsWith("-") ? [line.slice(1)] : []));
+  const bases = [...boundary, ...commits.filter((commit) => !listed.has(commit))];
+  return new Map(bases.map((id) => [`refs/bases/${id}`, id]));
+};
+
+export const updateRefs = async (
+  context: GitContext,
+  gitDir: string,
+  refs: readonly (readonly [name: string, id: string])[],
+): Promise<void> => {
+  const input = refs.map(([name, id]) => `update ${name} ${id}\n`).join("");
+  if (input !== "") await runGit(context, gitDir, ["update-ref", "--stdin"], { input });
+};
+
+/** Saves commits of a worktree under refs of `saved.git`. Takes the lock, and overwrites the refs. */
+export const saveRefs = (
+  context: GitContext,
+  { repoKey: key, repoUrl: url, cacheDir, ownDir }: Worktree,
+  refs: Map<string, string>,
+): Promise<void> =>
+  withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) => {
+    const isOfBefore = existsSync(cacheDir) && (await generationOf(cacheDir)) === "";
+    const saved = isOfBefore ? savedIn(cacheDir) : savedDirOf(cacheDir);
+    await restoreSaved(locked, saved, { url, cacheDir });
+    const commits = [...refs.values()];
+    const lasting = await remoteIds(cacheDir, { lasting: true });
+    const without = [...lasting, ...(await readRefs(saved, [...refs.keys()])).values()];
+    await withoutLeftovers(locked, saved, async () => {
+      await bringObjects(locked, commits, { where: ownDir, lenders: [saved], without, into: saved });
+      await updateRefs(locked, saved, [...(await basesOf(locked, ownDir, { commits, lasting }))]);
+      for (const ref of refs) await updateRefs(locked, saved, [ref]);
+    });
+    // The time of saving is that of the ref's log, which git deletes with the ref: the date of a commit is the agent's.
+    for (const log of Array.from(refs.keys(), (ref) => join(saved, "logs", ref))) {
+      await mkdir(dirname(log), { recursive: true });
+      await writeFile(log, "", { flag: "a" });
+      await utimes(log, new Date(), new Date());
+    }
+  });
+
+const maxLooseRefs = 200;
+const maxPacks = 50;
+
+const namesIn = (directory: string): Promise<string[]> => readdir(directory).catch(() => []);
+
+/**
+ * Fetches and jobs leave loose refs, and the next one reads all refs: packed, 5,000 of them cost a tenth of the time.
+ * Fetches and saves leave a pack each, and every look for an object goes through all of them: `repack` makes few of many.
+ */
+export const tidy = async (
+  locked: LockedContext,
+  gitDir: string,
+  repack: () => Promise<unknown>,
+): Promise<void> => {
+  const refs = await readdir(join(gitDir, "refs"), { recursive: true }).catch(() => []);
+  if (refs.length >= maxLooseRefs)
+    await withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, ["pack-refs", "--all"]));
+  const packs = (await namesIn(join(gitDir, "objects/pack"))).filter((name) => name.endsWith(".pack"));
+  if (packs.length > maxPacks) await repack();
+};
+
+/** A clone of an earlier version lends to worktrees until they are used next, here or on other hosts. */
+const lendsForMs = 7 * 24 * 3_600_000;
+
+/** Keeps `saved.git` whole after a fetch, under the lock: packs it anew when its bases are others now, or it has many packs. */
+export const careForSaved = async (
+  locked: LockedContext,
+  { url, gitDir: cacheDir }: CachedRepo,
+  { isForced = false } = {},
+): Promise<void> => {
+  const saved = savedDirOf(cacheDir);
+  if (!existsSync(saved)) return;
+  await restoreSaved(locked, saved, { url, cacheDir });
+  const wasClone = (await readRefs(saved, remoteRefs)).size > 0;
+  const { mtimeMs } = await stat(join(cacheDir, "generation"));
+  if (wasClone && Date.now() - mtimeMs < lendsForMs) return;
+  const lasting = await remoteIds(cacheDir, { lasting: true });
+  const remote = [...lasting].toSorted().join("\n");
+  const known = join(saved, "whole-with");
+  const before = await readRefs(saved, ["refs/bases"]);
+  const commits = [...(await readRefs(saved, savedRefs)).values()];
+  const isKnown = !isForced && !wasClone && (await textOf(known)) === remote;
+  const bases = isKnown ? before : await basesOf(locked, saved, { commits, lasting });
+  const isOther = new Set(bases.keys()).symmetricDifference(before).size > 0;
+  if (isForced || wasClone || isOther) await packAnew(locked, saved, { lasting });
+  else await tidy(locked, saved, () => packAnew(locked, saved, { lasting }));
+  await replace(known, remote);
+};
+
+/**
+ * Packs all saved work as one; what only expired refs reached goes. `lenders`: `saved` is damaged, and they may have what it
+ * lacks. Resolves to the refs that cannot be read, which are then no more.
+ */
+export const packAnew = async (
+  locked: LockedContext,
+  saved: string,
+  { lasting, lenders }: { lasting: Set<string>; lenders?: string[] },
+): Promise<string[]> => {
+  const objects = join(saved, "objects");
+  const earlier = await namesIn(join(objects, "pack"));
+  const refs = [...(await readRefs(saved, savedRefs))];
+  // Git reads none that are garbage.
+  if (lenders !== undefined) await writeRefs(saved, refs);
+  const ids = [...new Set(refs.map(([, id]) => id))];
+  const packs = new Set<string>();
+  const bringing = { where: saved, lenders: lenders ?? [], without: lasting, into: saved, packs };
+  const bring = lenders === undefined ? bringObjects : bringReadable;
+  const unread = new Set(await withoutLeftovers(locked, saved, () => bring(locked, ids, bringing)));
+  const commits = ids.filter((id) => !unread.has(id));
+  const bases = await basesOf(locked, saved, { commits, lasting });
+  await writeRefs(saved, [...refs.filter(([, id]) => !unread.has(id)), ...bases]);
+  for (const name of earlier)
+    if (!packs.has(name.replace(/\..*/, ""))) await rm(join(objects, "pack", name), { force: true });
+  for (const name of await namesIn(objects))
+    if (/^[0-9a-f]{2}$/.test(name)) await rm(join(objects, name), { recursive: true, force: true });
+  return refs.flatMap(([name, id]) => (unread.has(id) ? [name] : []));
+};
+
+/** Gives it these refs and no others. */
+const writeRefs = async (gitDir: string, refs: [name: string, id: string][]): Promise<void> => {
+  const text = refs.map(([name, id]) => `${id} ${name}\n`).join("");
+  await replace(join(gitDir, "packed-refs"), text, { durable: true });
+  await rm(join(gitDir, "refs"), { recursive: true, force: true });
+  await mkdir(join(gitDir, "refs/heads"), { recursive: true });
+};
