@@ -100,6 +100,6 @@ In two steps, prepare and run:
 
 const cleanupEnd = `
 A worktree stays when a job uses it or when it has unpushed work. With --force
-svc cancels the jobs and saves the work under a ref of the cached clone, which
+svc cancels the jobs and saves the work under a ref of saved.git, which
 it prints. Exit 1 when a named worktree stays.
 `;

@@ -275,7 +275,7 @@ export const Job = z
     worktree_id: z.string().nullable(),
     salvage_ref: z.string().nullable().meta({
       description:
-        "Ref in the cached clone with the work that was not on a pushed branch when the job ended without success or its worktree was removed",
+        "Ref in cached_clone with the work that was not on a pushed branch when the job ended without success or its worktree was removed",
     }),
     cached_clone: z.string().nullable().meta({
       description:

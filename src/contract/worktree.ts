@@ -8,7 +8,7 @@ import { operation } from "./operation.ts";
  * - ready: no job uses it
  * - in_use: a job runs in it or waits for it
  * - failed: it could not be made, or its directory is missing; `error` says what to do
- * - removed: its directory is deleted; its branch and its salvage ref are in the cached clone
+ * - removed: its directory is deleted; its branch and its salvage ref are in `cached_clone`
  */
 const worktreeStatuses = ["preparing", "ready", "in_use", "failed", "removed"] as const;
 
@@ -55,10 +55,10 @@ export const Worktree = z
     salvage_ref: z
       .string()
       .nullable()
-      .meta({ description: "Ref in the cached clone with the work that was not pushed when it was removed" }),
+      .meta({ description: "Ref in cached_clone with the work that was not pushed when it was removed" }),
     cached_clone: z.string().nullable().meta({
       description: "Git directory on the instance that has salvage_ref; null: it is on another instance",
-      example: "/var/lib/svc/repos/3f5a0c9d1e2b/repo.git",
+      example: "/var/lib/svc/repos/3f5a0c9d1e2b/saved.git",
     }),
     warnings: z.array(z.string()).meta({
       description: "What the checkout left out, a sentence each; `kept: …` names what git cannot save",
@@ -95,7 +95,7 @@ const CleanupResult = z
       .string()
       .nullable()
       .meta({
-        description: "Ref in the cached clone with the work that was not pushed",
+        description: "Ref in the repository's saved.git with the work that was not pushed",
         example: `refs/service/salvage/${worktreeId}`,
       }),
   })
@@ -119,7 +119,7 @@ const RepositoryUsage = z
       .nullable()
       .meta({ description: "Null: worktrees without a repository", example: "3f5a0c9d1e2b" }),
     repo_url: z.string().meta({ example: repoUrl }),
-    cache_bytes: z.int().meta({ description: "Size of the cached clone on disk", example: 18_874_368 }),
+    cache_bytes: z.int().meta({ description: "Size of the cached clone and of saved work on disk", example: 18_874_368 }),
     worktrees: z.int().meta({ description: "How many worktrees it has", example: 1 }),
     worktree_bytes: z.int().meta({ description: "Their size on disk", example: 4_210_688 }),
     kept: z.array(z.string()).meta({

@@ -31,7 +31,7 @@ export const repositoryVariables = {
   }),
   salvageTtl: variable("SERVICE_SALVAGE_TTL", integer(3600, 315_360_000), "7776000", {
     meaning:
-      "Seconds that saved work (salvage refs, and branches of jobs in the cached clones) is kept after it was saved",
+      "Seconds that saved work (salvage refs, and branches of jobs that are not pushed) is kept after it was saved",
   }),
   worktreeSizeExclude: variable("SERVICE_WORKTREE_SIZE_EXCLUDE", directoryNames, "", {
     meaning:

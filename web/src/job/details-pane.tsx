@@ -89,7 +89,7 @@ const facts = [
   ["Commit", "commit_sha"],
   ["Pull request", "pr_url"],
   ["Saved work", "salvage_ref"],
-  ["Cached clone", "cached_clone"],
+  ["Saved in", "cached_clone"],
   ["Worktree", "worktree_path"],
   ["Instance", "pod_name"],
   ["Created", "created_at"],
