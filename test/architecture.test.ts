@@ -167,7 +167,7 @@ test(`every file has at most ${longest} lines`, () => {
 const budgets: Record<string, number> = {
   agents: 3504,
   chat: 2638,
-  cli: 4628,
+  cli: 4630,
   client: 666,
   companions: 250,
   config: 1785,

@@ -119,7 +119,7 @@ const RepositoryUsage = z
       .nullable()
       .meta({ description: "Null: worktrees without a repository", example: "3f5a0c9d1e2b" }),
     repo_url: z.string().meta({ example: repoUrl }),
-    cache_bytes: z.int().meta({ description: "Size of the cached clone and of saved work on disk", example: 18_874_368 }),
+    cache_bytes: z.int().meta({ description: "Size of the cached clone on disk", example: 18_874_368 }),
     worktrees: z.int().meta({ description: "How many worktrees it has", example: 1 }),
     worktree_bytes: z.int().meta({ description: "Their size on disk", example: 4_210_688 }),
     kept: z.array(z.string()).meta({

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { cp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { cp, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { parseRepoUrl } from "../contract/repository-url.ts";
 import { GitError } from "../lib/git.ts";
-import { bringReadable, readRefs } from "./clone.ts";
+import { bringReadable, readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import {
   type GitContext,
@@ -15,11 +15,17 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import { canonicalConfig, removeLeftovers, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
+import {
+  canonicalConfig,
+  removeLeftovers,
+  replace,
+  restoreGitDirectory,
+  withoutLeftovers,
+} from "./git-directory.ts";
 import { listOwned, readOwner } from "./owner-file.ts";
 import { type CachedRepo, RepoError, savedDirOf } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { careForSaved, generationOf, packAnew, remoteIds, tidy, updateRefs } from "./saved.ts";
+import { careForSaved, generationOf, packAnew, remoteIds, tidy } from "./saved.ts";
 import { repoKey, shallowRepository } from "./url.ts";
 
 /**
@@ -45,31 +51,27 @@ export const fetchRepo = (
 
 const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> => {
   const { url, gitDir } = repo;
-  if ((await generationOf(gitDir)) === "") await replaceClone(locked, repo, savedDirOf(gitDir));
-  else {
+  const saved = savedDirOf(gitDir);
+  const isOfBefore = (await generationOf(gitDir)) === "";
+  let isBad = isOfBefore && existsSync(gitDir) && existsSync(saved);
+  if (isOfBefore && !isBad) await replaceClone(locked, repo, saved);
+  else if (!isBad) {
     await restoreGitDirectory(gitDir, basicsOf(locked, url));
     try {
-      await tidy(locked, gitDir, () => repack(locked, gitDir));
+      await tidy(locked, gitDir);
       await fetchAll(locked, url, gitDir);
     } catch (error) {
-      if (!(await isDamaged(locked, gitDir, error))) throw error;
-      repo.warnings.push(...(await cloneAnew(locked, repo)));
-      return;
+      isBad = await isDamaged(locked, gitDir, error);
+      if (!isBad) throw error;
     }
   }
-  repo.warnings.push(...(await careOrMend(locked, repo)));
+  repo.warnings.push(...(await (isBad ? cloneAnew : careOrMend)(locked, repo)));
 };
 
 const basicsOf = ({ settings }: GitContext, url: string | null) => ({
   config: canonicalConfig(settings, { url, bare: true }),
   head: "refs/heads/main",
 });
-
-/** The small packs become one, which keeps what no ref reaches too: worktrees borrow it. */
-const repack = (locked: LockedContext, gitDir: string): Promise<unknown> =>
-  withoutLeftovers(locked, gitDir, () =>
-    runGit(locked, gitDir, ["repack", "--quiet", "-d", "--geometric=2"]),
-  );
 
 /** Makes anew what is damaged when git's failure comes from damage. Resolves to warnings about it; none: it is not damaged. */
 export const replaceIfDamaged = async (
@@ -100,29 +102,31 @@ const cloneAnew = async (locked: LockedContext, repo: CachedRepo): Promise<strin
 /**
  * Clones, and gives the clone that is there another name: one of an earlier version, which has saved work in it, becomes
  * `saved.git`. What the remote had when it was asked last is copied as far as it can be read, since worktrees borrow it.
+ * A clone with the final name is complete.
  */
-const replaceClone = (locked: LockedContext, repo: CachedRepo, aside: string): Promise<void> =>
-  cloneInto(locked, repo, async (fresh) => {
-    const { gitDir } = repo;
-    const old = existsSync(gitDir) ? gitDir : aside;
-    const submodules = await readRefs(old, [submoduleRefs]);
-    const ids = [...(await remoteIds(old)), ...submodules.values()];
+const replaceClone = async (locked: LockedContext, repo: CachedRepo, aside: string): Promise<void> => {
+  const { key, url, gitDir } = repo;
+  const fresh = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
+  const old = existsSync(gitDir) ? gitDir : aside;
+  try {
+    await restoreGitDirectory(fresh, basicsOf(locked, url));
+    await fetchAll(locked, url, fresh);
+    await replace(join(fresh, "generation"), randomUUID(), { durable: true });
+    const ids = [...(await readRefs(old, [...remoteRefs, "refs/service/submodules"])).values()];
     const bringing = { where: fresh, lenders: [old], without: await remoteIds(fresh), into: fresh };
-    const lost = new Set(await bringReadable(locked, ids, bringing));
-    await updateRefs(
-      locked,
-      fresh,
-      [...submodules].filter(([, id]) => !lost.has(id)),
-    );
-    if (old === aside) return;
-    await rename(old, aside);
+    await bringReadable(locked, [...new Set(ids)], bringing);
+    if (old !== aside) await rename(old, aside);
     if (aside === savedDirOf(gitDir))
       await rename(join(aside, "lfs"), join(fresh, "lfs")).catch(() => undefined);
-  });
+    await rename(fresh, gitDir);
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+};
 
 /**
- * Keeps saved work whole. When it is damaged, a copy stays, and what can be read here, in `lenders` or in worktrees is kept.
- * Resolves to a warning about that. `lenders`: it is checked, because the clone that it borrowed from has gone.
+ * Keeps saved work whole; `lenders`: the clone that it borrowed from was replaced. Of damaged work a copy stays, and what can
+ * be read there, in `lenders` or in worktrees goes on. Resolves to a warning about that.
  */
 const careOrMend = async (locked: LockedContext, repo: CachedRepo, lenders?: string[]): Promise<string[]> => {
   const { url, gitDir: cacheDir, key } = repo;
@@ -152,24 +156,6 @@ const removeHalfMade = async (cacheDirectory: string): Promise<void> => {
   for (const name of ["repo.git", "saved.git"]) await removeLeftovers(join(cacheDirectory, name));
 };
 
-/** Clones under a temporary name first, so that a clone with the final name is complete. */
-const cloneInto = async (
-  locked: LockedContext,
-  { key, url, gitDir }: CachedRepo,
-  complete: (fresh: string) => Promise<void> = async () => undefined,
-): Promise<void> => {
-  const temporary = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
-  try {
-    await restoreGitDirectory(temporary, basicsOf(locked, url));
-    await fetchAll(locked, url, temporary);
-    await writeFile(join(temporary, "generation"), randomUUID());
-    await complete(temporary);
-    await rename(temporary, gitDir);
-  } finally {
-    await rm(temporary, { recursive: true, force: true });
-  }
-};
-
 /** All refs or none: a fetch that fails leaves them as they were. */
 const fetchAll = async (locked: LockedContext, url: string, into: string): Promise<void> => {
   const refs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
@@ -188,9 +174,6 @@ const fetchAll = async (locked: LockedContext, url: string, into: string): Promi
   if ((await runRemote(locked, url, { command: ["ls-remote", "--heads"] })).stdout !== "")
     throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);
 };
-
-/** Commits of submodules that are on no branch. */
-export const submoduleRefs = "refs/service/submodules";
 
 export const fetchOptions = [
   "--quiet",

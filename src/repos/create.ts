@@ -126,8 +126,8 @@ export const createRepos = ({
     /** As `findWorktree`, for an agent that goes on in it: it must find a cached clone that lends. @throws RepoError */
     resumeWorktree: async (worktreeId: string, signal: AbortSignal): Promise<Worktree | null> => {
       const worktree = (await readOwner(context, worktreeId))?.worktree ?? null;
-      if (worktree === null || lends(worktree.cacheDir) || worktree.repoKey === null) return worktree;
-      await fetchRepo({ ...context, signal }, { url: worktree.repoUrl, allowLocal: true });
+      if (worktree !== null && worktree.repoKey !== null && !lends(worktree.cacheDir))
+        await fetchRepo({ ...context, signal }, { url: worktree.repoUrl, allowLocal: true });
       return worktree;
     },
     /** The worktrees of further repositories beside this one. */

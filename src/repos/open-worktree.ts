@@ -67,7 +67,6 @@ const keepBorrowed = async (
   await emptyScratch(where);
   await borrowObjects(where, lenders);
   const without = await remoteIds(cacheDir);
-  const ids = new Set([baseSha, ...agent.tips, ...agent.refs.values()]);
-  ids.delete(null);
-  await bringReadable(context, [...ids] as string[], { where, lenders: replaced, without, into: where });
+  const ids = new Set([baseSha ?? [], ...agent.tips, ...agent.refs.values()].flat());
+  await bringReadable(context, [...ids], { where, lenders: replaced, without, into: where });
 };

@@ -15,16 +15,10 @@ import { type CachedRepo, savedDirOf, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 
 /*
- * A repository has two git directories, one beside the other:
- *
- * | directory | has | is read by |
- * |---|---|---|
- * | `repo.git`, the cached clone | what the remote has | the service, agents, git behind the wall |
- * | `saved.git` | saved work and unpushed branches, over what it borrows from `repo.git` | git outside |
- *
- * `saved.git` has itself all that its refs reach and no branch or tag of the remote does, but for branches of jobs, which
- * are deleted when they are merged: the rest can be fetched again. `refs/bases` are the commits at which it leaves the
- * remote's; after a fetch there are others when the remote has dropped some.
+ * `repo.git`, the cached clone, has what the remote has; agents and git behind the wall read it. `saved.git` beside it has
+ * saved work and unpushed branches; only git outside reads it. It borrows what branches and tags of the remote reach, which
+ * can be fetched again; not those of jobs, which are deleted when they are merged. `refs/bases` are the commits at which it
+ * leaves the remote's: others after a fetch when the remote has dropped some.
  */
 
 /** Refs of saved work. */
@@ -69,15 +63,6 @@ const basesOf = async (
   return new Map(bases.map((id) => [`refs/bases/${id}`, id]));
 };
 
-export const updateRefs = async (
-  context: GitContext,
-  gitDir: string,
-  refs: readonly (readonly [name: string, id: string])[],
-): Promise<void> => {
-  const input = refs.map(([name, id]) => `update ${name} ${id}\n`).join("");
-  if (input !== "") await runGit(context, gitDir, ["update-ref", "--stdin"], { input });
-};
-
 /** Saves commits of a worktree under refs of `saved.git`. Takes the lock, and overwrites the refs. */
 export const saveRefs = (
   context: GitContext,
@@ -93,8 +78,11 @@ export const saveRefs = (
     const without = [...lasting, ...(await readRefs(saved, [...refs.keys()])).values()];
     await withoutLeftovers(locked, saved, async () => {
       await bringObjects(locked, commits, { where: ownDir, lenders: [saved], without, into: saved });
-      await updateRefs(locked, saved, [...(await basesOf(locked, ownDir, { commits, lasting }))]);
-      for (const ref of refs) await updateRefs(locked, saved, [ref]);
+      const bases = await basesOf(locked, ownDir, { commits, lasting });
+      for (const ref of refs) {
+        const input = [...bases, ref].map(([name, id]) => `update ${name} ${id}\n`).join("");
+        await runGit(locked, saved, ["update-ref", "--stdin"], { input });
+      }
     });
     // The time of saving is that of the ref's log, which git deletes with the ref: the date of a commit is the agent's.
     for (const log of Array.from(refs.keys(), (ref) => join(saved, "logs", ref))) {
@@ -111,18 +99,18 @@ const namesIn = (directory: string): Promise<string[]> => readdir(directory).cat
 
 /**
  * Fetches and jobs leave loose refs, and the next one reads all refs: packed, 5,000 of them cost a tenth of the time.
- * Fetches and saves leave a pack each, and every look for an object goes through all of them: `repack` makes few of many.
+ * Each fetch and save leaves a pack, and git looks through all: they become one, with what no ref reaches (worktrees borrow it).
  */
 export const tidy = async (
   locked: LockedContext,
   gitDir: string,
-  repack: () => Promise<unknown>,
+  repack = (): Promise<unknown> => runGit(locked, gitDir, ["repack", "--quiet", "-d", "--geometric=2"]),
 ): Promise<void> => {
   const refs = await readdir(join(gitDir, "refs"), { recursive: true }).catch(() => []);
   if (refs.length >= maxLooseRefs)
     await withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, ["pack-refs", "--all"]));
   const packs = (await namesIn(join(gitDir, "objects/pack"))).filter((name) => name.endsWith(".pack"));
-  if (packs.length > maxPacks) await repack();
+  if (packs.length > maxPacks) await withoutLeftovers(locked, gitDir, repack);
 };
 
 /** A clone of an earlier version lends to worktrees until they are used next, here or on other hosts. */

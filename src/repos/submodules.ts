@@ -1,7 +1,7 @@
 import { lstat, mkdir, readdir, rename, rmdir } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
-import { fetchOptions, fetchRepo, submoduleRefs } from "./cache.ts";
+import { fetchOptions, fetchRepo } from "./cache.ts";
 import { leaveOutEscapingLinks, specialEntries, type Size, type SpecialEntries } from "./checkout-care.ts";
 import { copyIndex, indexHiding, readRefs, remoteRefs, textOf } from "./clone.ts";
 import { takesToken } from "../contract/repository-url.ts";
@@ -244,7 +244,7 @@ const fetchOnce = async (
 /** Fetches a commit that is on no branch or tag, as git does for a submodule. Whether the remote has it. */
 const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string): Promise<boolean> => {
   const { url, key, gitDir: where } = repo;
-  const refs = [`${commit}:${submoduleRefs}/${commit}`];
+  const refs = [`${commit}:refs/service/submodules/${commit}`];
   const command = ["fetch", ...fetchOptions] as const;
   await withRepositoryLock(context, { key, url, reason: "clone_failed" }, (locked) =>
     unlessRefused(
