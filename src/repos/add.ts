@@ -164,7 +164,10 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
   throw new RepoError("worktree_failed", message);
 };
 
-/** `from`: the git directory that has the commit. Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
+/**
+ * Checks out the files of a commit that `from` has, and adds to the worktree's warnings. Resolves to the links that were left
+ * out.
+ */
 const checkOut = async (
   context: GitContext,
   worktree: Worktree,

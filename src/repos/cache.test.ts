@@ -205,6 +205,8 @@ test("a damaged cache is cloned anew with its own branches and salvage refs, and
   expect(await read(other.path, "f149.txt")).toBe("149\n");
   const saved = savedDirOf(repo.gitDir);
   expect(await plainGit(saved, "rev-parse", "service/one")).toBe(tip);
+  // Other agents read the clone.
+  await expect(plainGit(repo.gitDir, "cat-file", "-e", tip)).rejects.toThrow();
   expect(await plainGit(saved, "show", "refs/service/salvage/one:more.txt")).toBe("more");
   expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
 });

@@ -271,6 +271,17 @@ test.each<[string, (made: Made) => Promise<unknown>]>([
   ]);
 });
 
+test("a cached clone that lost the mark of its version beside saved work is cloned anew, and nothing is lost", async () => {
+  const made = await makeWorktree();
+  const { repos, repo, worktree } = made;
+  await saveFile(made, worktree, "work\n");
+  await writeFile(join(repo.gitDir, "generation"), "");
+  const { warnings } = await fetchInto(repos, repo.url);
+  expect(warnings).toEqual([expect.stringContaining("has been cloned anew")]);
+  await expectWhole(savedDirOf(repo.gitDir), "work");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true });
+});
+
 test("two instances divide a shared clone of an earlier version once, and the worktrees of both lose nothing", async () => {
   const made = await makeWorktree();
   const { repos, repo, remote, settings } = made;
