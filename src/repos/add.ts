@@ -125,24 +125,20 @@ const make = async (
   request: AddWorktree,
   existing: OwnerFile | null,
 ): Promise<Worktree> => {
-  const { repo, worktreeId, branch, wanted = nothing } = request;
-  const repoKey = repo === null ? null : repo.key;
+  const { repo, worktreeId, branch } = request;
+  const [repoKey, repoUrl] = repo === null ? [null, ""] : [repo.key, repo.url];
   const paths = locate(context, worktreeId, repoKey);
-  const saved = savedIn(paths.cacheDir);
-  if (existsSync(saved)) await restoreSaved(context, saved, { url: repo?.url ?? "", ...paths });
-  const ownBranch = await readRefs(saved, [`refs/heads/${branch}`]);
-  const refs: Refs = new Map([...(await readRefs(paths.cacheDir, remoteRefs)), ...ownBranch]);
+  const { saved, refs } = await readSaved(context, { ...paths, url: repoUrl, branch });
   const known = existing?.ready === true ? existing.worktree : null;
   if (request.mustBeNew === true && existing === null) requireNew(refs, request);
   const { start, ...base } = await startOf(context, request, { refs, known, saved });
-  const facts = { repoUrl: repo === null ? "" : repo.url, repoKey, branch, ...base };
-  const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [], limits: wanted.limits };
+  const facts = { repoUrl, repoKey, branch, ...base, limits: request.wanted?.limits };
+  const worktree: Worktree = { worktreeId, ...paths, ...facts, warnings: [] };
   const owned = { worktree, leftOut: [], source: request.source?.worktree.worktreeId ?? null };
   await writeOwner(context, { ...owned, ready: false });
   await mkdir(paths.path);
   await openWorktree(context, worktree);
-  const from = request.source?.worktree.ownDir ?? saved;
-  const leftOut = start === null ? [] : await checkOut(context, worktree, { start, from, wanted });
+  const leftOut = start === null ? [] : await checkOut(context, worktree, { start, saved, request });
   worktree.warnings.push(...branchInTheWay(refs, branch));
   const index = await indexHiding(context, worktree, leftOut);
   await writeClone(context, worktree, { agent: null, tip: start, index });
@@ -164,18 +160,28 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
   throw new RepoError("worktree_failed", message);
 };
 
-/**
- * Checks out the files of a commit that `from` has, and adds to the worktree's warnings. Resolves to the links that were left
- * out.
- */
+/** The refs of the remote, and the branch as it was saved. */
+const readSaved = async (
+  context: GitContext,
+  { cacheDir, url, branch }: { cacheDir: string; url: string; branch: string },
+): Promise<{ saved: string; refs: Refs }> => {
+  const saved = savedIn(cacheDir);
+  if (existsSync(saved)) await restoreSaved(context, saved, { url, cacheDir });
+  const own = await readRefs(saved, [`refs/heads/${branch}`]);
+  return { saved, refs: new Map([...(await readRefs(cacheDir, remoteRefs)), ...own]) };
+};
+
+/** Checks out the files and adds to the worktree's warnings. Resolves to the links that were left out. */
 const checkOut = async (
   context: GitContext,
   worktree: Worktree,
-  { start, from, wanted }: { start: string; from: string; wanted: Wanted },
+  { start, saved, request }: { start: string; saved: string; request: AddWorktree },
 ): Promise<string[]> => {
+  const { source, wanted = nothing } = request;
   const without = await remoteIds(worktree.cacheDir);
   const lacking = [start, worktree.baseSha].filter((id) => id !== null && !without.has(id)) as string[];
-  await bringObjects(context, lacking, { where: from, without, into: worktree.ownDir });
+  const where = source?.worktree.ownDir ?? saved;
+  await bringObjects(context, lacking, { where, without, into: worktree.ownDir });
   const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
   await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);

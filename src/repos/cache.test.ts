@@ -206,7 +206,7 @@ test("a damaged cache is cloned anew with its own branches and salvage refs, and
   const saved = savedDirOf(repo.gitDir);
   expect(await plainGit(saved, "rev-parse", "service/one")).toBe(tip);
   // Other agents read the clone.
-  await expect(plainGit(repo.gitDir, "cat-file", "-e", tip)).rejects.toThrow();
+  await expect(plainGit(repo.gitDir, "cat-file", "-e", tip)).rejects.toThrow("Command failed");
   expect(await plainGit(saved, "show", "refs/service/salvage/one:more.txt")).toBe("more");
   expect(await plainGit(worktree.path, "status", "--porcelain")).toContain("more.txt");
 });

@@ -14,10 +14,10 @@ import {
   replace,
   restoreGitDirectory,
 } from "./git-directory.ts";
-import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
+import { ownDirectory } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
 import { exchanged, NotCaptured, RepoError, type Worktree } from "./repos.ts";
-import { emptyScratch, indexOf, scratchOf, type Tree } from "./wall.ts";
+import { indexOf, scratchOf, type Tree } from "./wall.ts";
 
 /*
  * A worktree has two git directories. `gitDir` is the agent's clone: the service writes it, reads its text files, and never

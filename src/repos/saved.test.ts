@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { savedWork } from "../view/saved-work.ts";
 import { commitFile, inside, never, plainGit, read, write } from "./plain-git.fixture.ts";
-import { addTo, fetchInto, makeRemote, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
+import { addTo, fetchInto, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { borrowedBy, savedDirOf, type Worktree } from "./repos.ts";
 import { type WallMode, walls } from "./wall.fixture.ts";
 
@@ -59,7 +59,7 @@ test.each(["bwrap", "landlock", "off"] as WallMode[])(
     await addTo(repos, repo, "two");
     expect(await objectsOf(other)).not.toContain(blob);
     const stolen = plainGit(saved, "merge-base", "--is-ancestor", commit, "refs/service/salvage/two");
-    await expect(stolen).rejects.toThrow();
+    await expect(stolen).rejects.toThrow("Command failed");
   },
 );
 
@@ -156,7 +156,7 @@ test("many saves become one pack, without what only expired refs reached", async
   await fetchInto(repos, repo.url);
   expect((await readdir(packs)).filter((name) => name.endsWith(".pack"))).toHaveLength(1);
   await expectWhole(saved, "kept", "refs/service/salvage/two");
-  await expect(plainGit(saved, "cat-file", "-e", blob)).rejects.toThrow();
+  await expect(plainGit(saved, "cat-file", "-e", blob)).rejects.toThrow("Command failed");
 });
 
 /** Makes the cached clone one of an earlier version: it has all saved work itself, and nothing knows of another. */
@@ -194,7 +194,7 @@ const madeBefore = async () => {
 const expectDivided = async ({ repos, repo, worktree, blob }: Awaited<ReturnType<typeof madeBefore>>) => {
   const saved = savedDirOf(repo.gitDir);
   expect(await refsIn(repo.gitDir)).toBe("refs/remotes/origin/main");
-  await expect(plainGit(repo.gitDir, "cat-file", "-e", blob)).rejects.toThrow();
+  await expect(plainGit(repo.gitDir, "cat-file", "-e", blob)).rejects.toThrow("Command failed");
   await expectWhole(saved, "of one");
   const other = await addTo(repos, repo, "other");
   expect(await objectsOf(other)).not.toContain(blob);

@@ -22,7 +22,7 @@ import { withRepositoryLock } from "./repository-lock.ts";
  */
 
 /** Refs of saved work. */
-export const savedRefs = ["refs/heads", "refs/service/salvage"];
+const savedRefs = ["refs/heads", "refs/service/salvage"];
 
 /** Tells a cached clone from the one that it replaces. Empty: an earlier version made it and saved work in it. */
 export const generationOf = (gitDir: string): Promise<string> => textOf(join(gitDir, "generation"));

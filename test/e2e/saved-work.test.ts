@@ -7,27 +7,30 @@ import { startService } from "../service.ts";
 
 const look = `{ cat .git/objects/info/alternates; git cat-file --batch-all-objects --batch; } >found.txt 2>&1`;
 
-test.each(["bwrap", "landlock"])(
-  "an agent finds nothing that was saved of other jobs, without a repository or in the same one: %s",
-  async (mode) => {
+const modes = ["bwrap", "landlock"] as const;
+
+test.each(modes.flatMap((mode) => [["no repository", mode] as const, ["the same one", mode] as const]))(
+  "an agent finds nothing that was saved of other jobs, with %s: %s",
+  async (which, mode) => {
     const service = await startService({ env: { SERVICE_AGENT_SANDBOX: mode } });
     const { run } = asks(service);
-    const remote = await makeRemote();
-    for (const where of [{}, { repo_url: remote.path }]) {
-      const secret = `PRIVATE of ${JSON.stringify(where)}`;
-      const write = `printf '%s\\n' '${secret}' > alice.txt; git add --all; git -c user.name=a -c user.email=a@b commit -qm x`;
-      const kept = await run({ task: `scenario: shell ${JSON.stringify({ run: write })}`, ...where });
-      const failed = await run({ task: 'scenario: die {"dirt": true}', ...where });
-      expect(failed).toMatchObject({ status: "failed", salvage_ref: `refs/service/salvage/${failed.id}` });
-      const other = await run({ task: `scenario: shell ${JSON.stringify({ run: look })}`, ...where });
-      expect(other).toMatchObject({ status: "succeeded", sandbox: { mode } });
-      const found = await readFile(join(String(other.worktree_path), "found.txt"), "latin1");
-      expect(found).not.toMatch(/Unfinished work/);
-      // What is pushed the remote lends to all.
-      if (kept.repo_url === "") expect(found).not.toContain("PRIVATE");
-      const { source, files } = await service.client.get_diff({ job_id: failed.id });
-      expect({ source, files: files.length > 0 }).toEqual({ source: "salvage", files: true });
-    }
+    // What is pushed the remote lends to all.
+    const [where, secret] =
+      which === "no repository"
+        ? [{}, /Unfinished work|PRIVATE/]
+        : [{ repo_url: (await makeRemote()).path }, /Unfinished work/];
+    const write =
+      "echo PRIVATE > alice.txt; git add --all; git -c user.name=a -c user.email=a@b commit -qm x";
+    await run({ task: `scenario: shell ${JSON.stringify({ run: write })}`, ...where });
+    const failed = await run({ task: 'scenario: die {"dirt": true}', ...where });
+    expect(failed).toMatchObject({ status: "failed", salvage_ref: `refs/service/salvage/${failed.id}` });
+    const other = await run({ task: `scenario: shell ${JSON.stringify({ run: look })}`, ...where });
+    expect(other).toMatchObject({ status: "succeeded", sandbox: { mode } });
+    const found = await readFile(join(String(other.worktree_path), "found.txt"), "latin1");
+    expect(found).toContain("/objects");
+    expect(found).not.toMatch(secret);
+    const { source, files } = await service.client.get_diff({ job_id: failed.id });
+    expect({ source, hasFiles: files.length > 0 }).toEqual({ source: "salvage", hasFiles: true });
   },
 );
 
