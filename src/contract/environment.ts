@@ -26,7 +26,7 @@ export const environmentOperations = {
     summary:
       "Remove what setups have made and what is kept for later jobs, of one repository or of all. Their next job runs its setup anew. What is being given to a job stays.",
     input: z.strictObject({
-      repo: z.string().max(2048).default("").meta({
+      repo: z.string().max(500).default("").meta({
         description: "Only of repositories of this name, which may have wildcards; empty: of all",
         example: "github.com/acme/app",
       }),

@@ -148,7 +148,14 @@ test.each([
 
 test.each([
   ["git@host:123/app", "host/123/app"],
-  ["https://[::1]:8443/a/b", "[::1]/a/b"],
+  ["https://[::1]:8443/a/b", "[::1]:8443/a/b"],
+  ["https://Host:443/a/b", "host/a/b"],
+  ["http://127.0.0.1:80/a", "127.0.0.1/a"],
+  ["ssh://git@host:2222/a/b", "host:2222/a/b"],
+  ["ssh://git@ssh.host:443/a/b", "ssh.host:443/a/b"],
+  ["host:9999/a/b", "host:9999/a/b"],
+  ["host:a/b", "host/a/b"],
+  ["/srv/app///", "/srv/app"],
   ["git@[::1]:a/b", "[::1]/a/b"],
   ["/srv/App.git/", "/srv/App.git"],
   ["file:///srv/App", "/srv/App"],

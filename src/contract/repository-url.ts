@@ -99,18 +99,22 @@ export const urlOfShort = (word: string, gitHost: string): string => {
 };
 
 /**
- * A repository's name, the same for each spelling of its URL: `github.com/acme/app`. A path stays one, with its `.git`: `/a/app`
- * and `/a/app.git` may be two repositories.
+ * A repository's name, the same for each spelling of its URL: `github.com/acme/app`. A port that is not the scheme's own is
+ * part of it: another server answers there. A path stays one, with its `.git`: `/a/app` and `/a/app.git` may be two
+ * repositories.
  */
 export const repositoryName = (url: string): string => {
-  const path = url.replace(/^file:\/\//, "").replace(/(?<=.)\/+$/, "");
+  const path = url.replace(/^file:\/\//, "").replace(/(?<=[^/])\/+$/, "");
   if (path.startsWith("/")) return path;
-  const [, scheme, address = path] = /^([a-z][a-z0-9+.-]*:\/\/)?(?:[^/@]*@)?(.*)$/i.exec(path) ?? [];
-  // After a scheme the colon is before a port, otherwise before the path.
-  const named =
-    scheme === undefined
-      ? address.replace(/^(\[[^\]]*\]|[^:/]+):\/?/, "$1/")
-      : address.replace(/^([^/]*?):\d+(?=\/)/, "$1");
+  const [, scheme = "", user, address = path] = /^([a-z][a-z0-9+.-]*:\/\/)?([^/@]*@)?(.*)$/i.exec(path) ?? [];
+  const ownPort = defaultPorts[scheme.slice(0, -3).toLowerCase()];
+  // In `user@host:path` the colon is before the path.
+  const separator = scheme === "" && user !== undefined ? "/" : ":";
+  const named = address.replace(
+    /^(\[[^\]]*\]|[^:/]+):(\d+(?=\/))?\/?/,
+    (_whole, host: string, port?: string) =>
+      port === undefined || port === ownPort ? `${host}/` : `${host}${separator}${port}/`,
+  );
   return named.replace(/\.git$/, "").toLowerCase();
 };
 

@@ -21,6 +21,7 @@ const SecretName = z
 const Repo = z
   .string()
   .regex(/^[^\s\p{Cc}]{1,500}$/u, "must be a repository or a glob, `*` for all")
+  .regex(/^[^*?]*([*?]+[^*?]+){0,7}([*?]+[^*?]*)?$/, "must have at most 8 wildcards")
   .regex(/^(\*$|\/|localhost\/|[^/]*[.:*?])/, "must begin with the host, as github.com/acme/app")
   .meta({
     example: "github.com/acme/*",

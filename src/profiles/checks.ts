@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { FileFault } from "./contained.ts";
+import { Globs } from "./match.ts";
 import { parseYamlMap } from "./yaml-map.ts";
 
 /** A command that the service runs on an agent's work. */
@@ -34,7 +35,7 @@ export const Checks = z
         .refine((text) => text.trim() !== "", "must not be empty")
         .max(10_000, "must have at most 10000 characters"),
       timeout: seconds.nullish(),
-      when: z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish(),
+      when: Globs.nullish(),
       must: z.literal("pass", "must be pass").nullish(),
     }),
     "must be a list",

@@ -3,6 +3,7 @@ import { suggestion } from "../lib/nearest.ts";
 import { Checks } from "./checks.ts";
 import { ClaudeBlock } from "./claude-block.ts";
 import { FileFault } from "./contained.ts";
+import { Globs } from "./match.ts";
 import { SandboxBlock } from "./sandbox-policy.ts";
 import { Setups } from "./setup.ts";
 import { parseYamlMap } from "./yaml-map.ts";
@@ -16,7 +17,6 @@ const name = z
 const OnLimit = z.enum(["wait", "api_key", "fail"], "must be wait, api_key or fail");
 export type OnLimit = z.infer<typeof OnLimit>;
 const flag = z.boolean("must be true or false").nullish();
-const patterns = z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish();
 /** Matched against the first 2,000 characters of a task: see `route.ts`. */
 const taskPattern = z.string("must be text").superRefine((source, context) => {
   try {
@@ -59,7 +59,9 @@ const Definition = z.strictObject({
   lfs: flag,
   on_limit: OnLimit.nullish(),
   budget_day_usd: z.number("must be a number").nonnegative("must not be negative").nullish(),
-  match: z.strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: patterns }).nullish(),
+  match: z
+    .strictObject({ task: z.array(taskPattern, "must be a list").nullish(), repo: Globs.nullish() })
+    .nullish(),
   claude: ClaudeBlock.nullish(),
   sandbox: SandboxBlock.nullish(),
   deliver: Deliver.nullish(),

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { repositoryName } from "../contract/repository-url.ts";
 import type { Definition } from "./definition.ts";
 
@@ -20,20 +21,45 @@ export const ruleFor = (
   return byRepo === undefined ? undefined : `match.repo: ${byRepo}`;
 };
 
+/** Globs as a profile, a repository's setup or its checks may have them: what a match costs has a bound. */
+export const Globs = z
+  .array(
+    z.string("must be text").min(1, "must not be empty").max(500, "must have at most 500 characters"),
+    "must be a list",
+  )
+  .max(100, "must be at most 100");
+
 /** Whether one of the globs matches the name of the repository; without one, none does. */
-export const matchesRepository = (globs: readonly string[], repoUrl: string): boolean =>
-  repoUrl !== "" && globs.some((glob) => globPattern(repositoryName(glob)).test(repositoryName(repoUrl)));
+export const matchesRepository = (globs: readonly string[], repoUrl: string): boolean => {
+  const name = repositoryName(repoUrl).toLowerCase();
+  return repoUrl !== "" && globs.some((glob) => matchesPath(repositoryName(glob).toLowerCase(), name));
+};
 
-const wildcards: Record<string, string> = { "**": "[^]*", "*": "[^/]*", "?": "[^/]" };
+/** Signs of all globs times those of all paths up to which they are compared: a tenth of a second at most. */
+const mostCompared = 10_000_000;
 
-/** Whether a path in a repository matches a pattern: `*` within a name, `**` through directories. */
-export const matchesPath = (glob: string, path: string): boolean => globPattern(glob, "").test(path);
+/** Whether one of the paths matches one of the globs, or there are too many to compare them. */
+export const matchesAny = (globs: readonly string[], paths: readonly string[]): boolean =>
+  globs.join("").length * paths.join("").length > mostCompared ||
+  paths.some((path) => globs.some((glob) => matchesPath(glob, path)));
 
-/** Not `path.matchesGlob`: its `*` skips names that begin with a dot, such as `acme/.github`. */
-const globPattern = (glob: string, flags = "i"): RegExp => {
-  const source = glob.replaceAll(
-    /\*\*|[^]/g,
-    (part) => wildcards[part] ?? part.replace(/[\\^$.|+()[\]{}]/, "\\$&"),
-  );
-  return new RegExp(`^${source}$`, flags);
+/**
+ * Whether a path matches a pattern: `*` within a name, `**` through directories. Each part of the pattern looks at each place
+ * of the path once, so that none takes longer than its length times that of the path. Not `path.matchesGlob`: its `*` skips
+ * names that begin with a dot, such as `acme/.github`.
+ */
+const matchesPath = (glob: string, path: string): boolean => {
+  /** 1 at the places to which the parts so far lead. */
+  let reached = new Uint8Array(path.length + 1).fill(1, 0, 1);
+  for (const [part] of glob.matchAll(/\*\*+|[*?]|[^*?]+/g)) {
+    const next = new Uint8Array(path.length + 1);
+    for (let at = reached.indexOf(1); at !== -1 && at <= path.length; at += 1)
+      if (!part.startsWith("*")) {
+        const fits = part === "?" ? at < path.length && path[at] !== "/" : path.startsWith(part, at);
+        if (reached[at] === 1 && fits) next[at + part.length] = 1;
+      } else if (reached[at] === 1 || (next[at - 1] === 1 && (part !== "*" || path[at - 1] !== "/")))
+        next[at] = 1;
+    reached = next;
+  }
+  return reached[path.length] === 1;
 };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isOwnName, isVariableName } from "../contract/variable-name.ts";
 import { FileFault } from "./contained.ts";
-import { matchesRepository } from "./match.ts";
+import { Globs, matchesRepository } from "./match.ts";
 import { hostList } from "./sandbox-policy.ts";
 import { parseYamlMap } from "./yaml-map.ts";
 
@@ -109,7 +109,7 @@ export const Setups = z.preprocess(
   z.array(
     z.strictObject({
       ...keys,
-      repo: z.array(z.string("must be text").min(1, "must not be empty"), "must be a list").nullish(),
+      repo: Globs.nullish(),
     }),
     "must be a map, or a list of maps",
   ),

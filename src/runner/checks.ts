@@ -6,7 +6,7 @@ import type { Run } from "../jobs/run.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { orAborted } from "../lib/wait.ts";
 import { type CheckDefinition, checksFile, parseChecksFile } from "../profiles/checks.ts";
-import { matchesPath } from "../profiles/match.ts";
+import { matchesAny } from "../profiles/match.ts";
 import { withoutPorts } from "../place/ports.ts";
 import { ProfileError, type ResolvedProfile } from "../profiles/profile.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
@@ -150,7 +150,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
   return async (checking: Checking): Promise<Check[]> => {
     const { worktree, tip, run, paths, definitions, launch } = checking;
     const began = performance.now();
-    const isWanted = ({ when }: CheckDefinition): boolean => isFor(when, paths);
+    const isWanted = ({ when }: CheckDefinition): boolean => when === null || matchesAny(when, paths);
     // What a check left that a stop has interrupted.
     const from = worktree.baseSha ?? undefined;
     if (definitions.some(isWanted))
@@ -165,10 +165,6 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
 };
 
 export type RunChecks = ReturnType<typeof createChecks>;
-
-/** Whether one of the changed paths is one of those that a check is for. */
-const isFor = (when: CheckDefinition["when"], paths: readonly string[]): boolean =>
-  when === null || paths.some((path) => when.some((pattern) => matchesPath(pattern, path)));
 
 const skipped = (name: string): Check => ({
   name,
