@@ -235,7 +235,6 @@ const openProducer = async (redis: TestRedis, directory: string) => {
     settings,
     now: stores.now,
     newId: randomUUID,
-    hasTranscript: async () => false,
     putFiles: stores.taskFiles.put,
     check: async () => ({
       repoUrl: "",

@@ -136,7 +136,7 @@ const findProcess = async (
       ({ warm, version }) => version === record.updated_at && fits(warm, turn, options),
     );
     if (own !== null) return { warm: own, isInformed: hadPrompt(own), wasIdle: true };
-    const transcript = await agent.findTranscript(record.session_id);
+    const transcript = await agent.findTranscript(record.session_id, record.cwd);
     if (transcript !== null) {
       const session = { id: record.session_id, resumeFrom: transcript, cwd: record.cwd };
       return { warm: await resume(pool, options, session), isInformed: true, wasIdle: false };

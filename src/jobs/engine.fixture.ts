@@ -96,7 +96,6 @@ export const startEngine = async ({
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
     newId: randomUUID,
-    hasTranscript: async () => true,
     putFiles: async () => undefined,
     check: async (input) => ({
       repoUrl: input.repo_url,

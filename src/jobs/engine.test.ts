@@ -84,12 +84,18 @@ test("two jobs of one session never run at the same time, others pass them", asy
     // Jobs of one millisecond have no order.
     now: () => new Date((time += 1)),
     execute: (record) =>
-      new Promise((resolve) => gates.set(record.id, () => resolve({ kind: "succeeded", patch: {} }))),
+      new Promise((resolve) =>
+        gates.set(record.id, () => resolve({ kind: "succeeded", patch: { session_id: session } })),
+      ),
   });
+  const begun = await engine.submit();
+  engine.work();
+  await until(() => gates.has(begun.id));
+  gates.get(begun.id)?.();
+  await engine.jobs.untilFinal(begun.id, never);
   const first = await engine.submit({ session_id: session });
   const second = await engine.submit({ session_id: session });
   const third = await engine.submit();
-  engine.work();
   await until(() => gates.has(first.id) && gates.has(third.id));
   expect((await engine.jobs.get(second.id)).status).toBe("queued");
   gates.get(first.id)?.();

@@ -20,6 +20,8 @@ export type NewRecord = {
   principal: string;
   /** The worktree to run in and its branch; null: the job gets its own. */
   worktree: { id: string | null; branch: string | null } | null;
+  /** Where the session to resume began. Default: none is resumed. */
+  sessionCwd?: string | null;
   /** Instance on whose disk the worktree is; null: any instance may run the job. */
   boundTo: string | null;
 };
@@ -102,6 +104,7 @@ export const newRecord = ({
   instance_epoch: null,
   process: null,
   bound_to: fresh.boundTo,
+  session_cwd: fresh.sessionCwd ?? null,
   retry_lost: profile.retryLost,
   read_only: null,
   unsettled: false,

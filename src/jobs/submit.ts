@@ -17,8 +17,6 @@ type Dependencies = {
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
   check: (input: RunTaskInput, principal: string) => Promise<Accepted>;
-  /** Whether an agent session of this id can be resumed here. */
-  hasTranscript: (sessionId: string) => Promise<boolean>;
   /** Stores the files of a job for its run. */
   putFiles: (jobId: string, files: TaskFile[]) => Promise<void>;
   /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
@@ -49,13 +47,13 @@ export const createSubmit = (deps: Dependencies) => {
     return input.worktree_id === "" ? accept(null) : deps.joinWorktree(input.worktree_id, accept);
   };
 
-  /** The newest job of the session to resume; null: none is asked for, or no record is left. */
+  /** The newest job of the session to resume; null: none is asked for. Its record says where the transcript is. */
   const findPrevious = async ({ session_id }: RunTaskInput): Promise<JobRecord | null> => {
     if (session_id === "") return null;
     if (!uuid.test(session_id))
       throw new ServiceError("invalid_request", "session_id: must be the UUID of an agent session");
     const previous = await store.findBySession(session_id);
-    if (previous !== null || (await deps.hasTranscript(session_id))) return previous;
+    if (previous !== null) return previous;
     throw new ServiceError(
       "invalid_request",
       `session_id: there is no agent session ${session_id}; take it from a job, or leave it out`,
@@ -78,6 +76,7 @@ export const createSubmit = (deps: Dependencies) => {
         idempotency,
         principal,
         worktree,
+        sessionCwd: origin.previous?.session_cwd ?? null,
         boundTo,
       });
     const { record, created } = await createWith(fresh);

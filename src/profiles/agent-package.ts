@@ -25,8 +25,8 @@ export type AgentPackage = {
   discard: (processId: string) => Promise<void>;
   /** Removes the directories of processes whose ids have this prefix: those of an earlier start of the instance. */
   discardEarlier: (prefix: string) => Promise<void>;
-  /** Transcript of a session: an absolute path, or null. */
-  findTranscript: (sessionId: string) => Promise<string | null>;
+  /** Transcript of a session that began in a directory: an absolute path, or null. */
+  findTranscript: (sessionId: string, cwd: string) => Promise<string | null>;
   /** Notes beside the transcripts that a session is a conversation's. Never rejects. */
   noteSession: (sessionId: string) => Promise<void>;
 };

@@ -112,7 +112,7 @@ export const createAgentPackage = ({
     },
     discard: (processId) => discardConfigDirectory(directories, processId),
     discardEarlier: (prefix) => discardConfigDirectories(directories, prefix),
-    findTranscript: (sessionId) => findTranscript(directories.projects, sessionId),
+    findTranscript: (sessionId, cwd) => findTranscript(directories.projects, sessionId, cwd),
     noteSession: (sessionId) => directories.transcripts.noteSession(sessionId, null),
   };
 };

@@ -56,6 +56,6 @@ it.each(bothClis)("$which CLI takes an agent's package as it is meant", async ({
   const sent = JSON.stringify(model.requests.find(({ url }) => url.startsWith("/v1/messages"))?.body);
   expect(sent).toContain("always-be-kind");
   expect(sent).toContain("noted-by-the-hook");
-  const transcript = await agent.findTranscript(process.processId);
+  const transcript = await agent.findTranscript(process.processId, directory);
   expect(transcript).toContain(join(directory, "shared/projects"));
 });

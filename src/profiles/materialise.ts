@@ -1,6 +1,7 @@
 import { mkdir, readdir, rm, symlink, writeFile, lstat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
+import { projectName } from "../agents/claude/project-name.ts";
 import { toArguments } from "./claude-block.ts";
 import { type JsonObject, isMissing } from "./contained.ts";
 import type { CopiedFile } from "./copied-files.ts";
@@ -167,21 +168,22 @@ const answerWorktree = (worktreePath: string): JsonObject => {
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * The file `{sessionId}.jsonl` in any directory of `projects`; of several (a session that was resumed in another
- * directory) the newest. Links are not followed: agents can write there.
+ * The transcript of a session that began in the directory `cwd`; null: there is none. A file of that name elsewhere is another
+ * agent's: each can write in the directory of its own transcripts. Links are not followed.
  */
-export const findTranscript = async (projects: string, sessionId: string): Promise<string | null> => {
+export const findTranscript = async (
+  projects: string,
+  sessionId: string,
+  cwd: string,
+): Promise<string | null> => {
   if (!uuid.test(sessionId)) return null;
-  let newest: { path: string; writtenAt: number } | null = null;
-  const entries = await readdir(projects, { withFileTypes: true }).catch((error: unknown) => {
-    if (isMissing(error)) return [];
-    throw error;
-  });
-  for (const project of entries.filter((entry) => entry.isDirectory())) {
-    const path = join(projects, project.name, `${sessionId}.jsonl`);
-    const status = await lstat(path).catch(() => null);
-    if (status?.isFile() !== true || status.mtimeMs <= (newest?.writtenAt ?? -1)) continue;
-    newest = { path, writtenAt: status.mtimeMs };
-  }
-  return newest?.path ?? null;
+  const directory = join(projects, projectName(cwd));
+  const path = join(directory, `${sessionId}.jsonl`);
+  const [project, file] = await Promise.all([directory, path].map((each) => lstat(each))).catch(
+    (error: unknown) => {
+      if (isMissing(error)) return [];
+      throw error;
+    },
+  );
+  return project?.isDirectory() === true && file?.isFile() === true ? path : null;
 };

@@ -33,8 +33,8 @@ export type Profiles = {
   pin: (name: string) => Promise<PinnedProfile>;
   /** Removes the config directory of a job; missing ones are ignored. */
   discard: (jobId: string) => Promise<void>;
-  /** Finds the transcript of a session in the shared `projects/` directory: an absolute path, or null. */
-  findTranscript: (sessionId: string) => Promise<string | null>;
+  /** Finds the transcript of a session that began in a directory: an absolute path, or null. */
+  findTranscript: (sessionId: string, cwd: string) => Promise<string | null>;
   /** Notes beside the transcripts that a job runs a session. Never rejects. */
   noteSession: (sessionId: string, job: SessionJob) => Promise<void>;
 };

@@ -99,7 +99,7 @@ export const createProfiles = ({
       };
     },
     discard: (jobId) => discardConfigDirectory(directories, jobId),
-    findTranscript: (sessionId) => findTranscript(directories.projects, sessionId),
+    findTranscript: (sessionId, cwd) => findTranscript(directories.projects, sessionId, cwd),
     noteSession: directories.transcripts.noteSession,
   };
 };

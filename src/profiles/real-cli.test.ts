@@ -115,7 +115,7 @@ describe.each(bothClis)("$which CLI", ({ cli }) => {
     expect(await readFile(join(worktree, "made.txt"), "utf8")).toBe("made\n");
     const { stdout } = await git("git", ["-C", main, "worktree", "list", "--porcelain"]);
     expect(stdout.match(/^worktree /gm)).toHaveLength(2);
-    const transcript = await profiles.findTranscript(jobId);
+    const transcript = await profiles.findTranscript(jobId, worktree);
     expect(transcript).toMatch(new RegExp(`^${shared}/projects/[^/]+/${jobId}\\.jsonl$`));
     await profiles.discard(jobId);
     expect(await readFile(transcript ?? "", "utf8")).toContain(jobId);

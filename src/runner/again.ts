@@ -6,11 +6,11 @@ import type { OnLimit } from "../profiles/definition.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { added, nextAfter, type LimitSettings, type ModelCredential, type Next, type Try } from "./limit.ts";
-import { LostOwnership, spentBy } from "./turn.ts";
+import { type JobTurnOutcome, LostOwnership, spentBy } from "./turn.ts";
 
 export type Again = { credential: ModelCredential; settings: LimitSettings; now: () => Date };
 
-type Agents<Outcome extends TurnOutcome> = {
+type Agents<Outcome extends JobTurnOutcome> = {
   record: JobRecord;
   run: Run;
   onLimit: OnLimit | null;
@@ -26,7 +26,7 @@ type Agents<Outcome extends TurnOutcome> = {
  * Runs the agent, and starts it again where its session goes on in this run; `then`: what becomes of the job. A pause before that
  * counts as work: the job keeps its slot.
  */
-export const runUntilOver = async <Outcome extends TurnOutcome>(
+export const runUntilOver = async <Outcome extends JobTurnOutcome>(
   { credential, settings, now }: Again,
   { record, run, onLimit, progress, secondsLeft, start }: Agents<Outcome>,
 ): Promise<{ agent: Outcome; then: Next }> => {
@@ -73,7 +73,7 @@ const tellPause = async (
 /** The job as the next process of its run finds it. */
 const asLeft = (
   record: JobRecord,
-  agent: TurnOutcome,
+  agent: JobTurnOutcome,
   { at, workedMs }: { at: Date; workedMs: number },
 ): JobRecord => ({
   ...record,
@@ -84,11 +84,11 @@ const asLeft = (
 });
 
 /** What the agent's outcome adds to a job, however it ended. */
-export const agentFacts = (record: JobRecord, agent: TurnOutcome): JobPatch => ({
+export const agentFacts = (record: JobRecord, agent: JobTurnOutcome): JobPatch => ({
   exit_code: agent.exitCode,
   output: agent.text === "" ? null : agent.text,
   num_turns: agent.numTurns === null ? record.num_turns : (record.num_turns ?? 0) + agent.numTurns,
   ...spentBy(record, agent),
-  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId }),
+  ...(agent.sessionId === null ? {} : { session_id: agent.sessionId, session_cwd: agent.sessionCwd }),
   ...(agent.model === null ? {} : { model: agent.model }),
 });

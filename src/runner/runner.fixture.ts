@@ -39,7 +39,9 @@ const limitSettings = {
 export const claimJob = async (
   task: string,
   patch: Partial<JobRecord> = {},
-  settings: Partial<ClaudeSettings & LimitSettings & { portRange: string }> = {},
+  settings: Partial<
+    ClaudeSettings & LimitSettings & { portRange: string; isTaken: (sessionId: string) => Promise<boolean> }
+  > = {},
   mustPark = false,
   setup: Partial<Parameters<typeof createSetup>[0]> = {},
   secrets: Partial<JobSecrets> = {},
@@ -94,6 +96,7 @@ export const claimJob = async (
       redact,
     }),
     newId: randomUUID,
+    isTaken: settings.isTaken ?? (async (id) => (await store.findBySession(id)) !== null),
     redact,
     log,
     instance: "test",

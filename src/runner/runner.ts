@@ -1,4 +1,4 @@
-import type { Agent, TurnOutcome } from "../agents/agent.ts";
+import type { Agent } from "../agents/agent.ts";
 import type { Execute, Outcome, Run } from "../jobs/run.ts";
 import { needsInput } from "../jobs/answer.ts";
 import { type Check, stillRed } from "../contract/check.ts";
@@ -45,13 +45,15 @@ import { repositoriesVariable } from "./several.ts";
 import { judge, summaryOf } from "./outcome.ts";
 import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
 import { unheard } from "./messages.ts";
-import { LostOwnership, runJobAgent } from "./turn.ts";
+import { type JobTurnOutcome, LostOwnership, runJobAgent } from "./turn.ts";
 
 type Dependencies = Readying & {
   agent: Agent;
   checks: RunChecks;
   agentSecrets: AgentSecrets;
   newId: () => string;
+  /** Whether a job has a session of this id. */
+  isTaken: (sessionId: string) => Promise<boolean>;
   /** For texts that leave the service with a pull request. */
   redact: Redact;
   log: Log;
@@ -172,6 +174,7 @@ export const createRunner = (deps: Dependencies) => {
       agent: deps.agent,
       profiles,
       newId: deps.newId,
+      isTaken: deps.isTaken,
       log,
       questions: profile.questions,
       plan: record.options.plan ?? profile.plan,
@@ -282,7 +285,7 @@ export const createRunner = (deps: Dependencies) => {
     record: JobRecord,
     run: Run,
     progress: Progress,
-    agent: TurnOutcome,
+    agent: JobTurnOutcome,
     patch: JobPatch = {},
   ): Promise<Outcome> => {
     const saved = progress.isThrowaway ? {} : await saveWork(record, progress, run.warn);

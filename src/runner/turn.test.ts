@@ -7,6 +7,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { plainGit } from "../repos/plain-git.fixture.ts";
 import { noOptions } from "../contract/run-options.ts";
 import { until } from "../../test/until.ts";
+import { fakeAgent } from "../../test/service-process.ts";
 import { claimJob } from "./runner.fixture.ts";
 
 /** What has nothing to do with a repository is cheaper without one. */
@@ -150,4 +151,24 @@ test("what others have committed to the branch is told before the agent is start
   const warned = at((event) => event.type === "warning" && event.message === told);
   const started = at((event) => event.type === "stage" && event.stage === "agent_started");
   expect([warned >= 0, warned < started]).toEqual([true, true]);
+});
+
+test("a session of another job is none of this one's, whatever the agent's output says; a new one is", async () => {
+  const ids = ["11111111-2222-4333-8444-555555555555", "66666666-2222-4333-8444-555555555555"] as const;
+  const [taken, fresh] = ids;
+  const runSaying = async (id: string) => {
+    const script = join(await temporaryDirectory(), "agent");
+    const renamed = `sed -u 's/"session_id":"[^"]*"/"session_id":"${id}"/g'`;
+    await writeFile(script, `#!/bin/sh\n"${fakeAgent}" "$@" | ${renamed}\n`, { mode: 0o755 });
+    const isTaken = async (sessionId: string): Promise<boolean> => sessionId === taken;
+    const job = await claimJob("scenario: noop", scratch, { agentCliBinary: script, isTaken });
+    const { patch } = await job.execute();
+    expect(patch.session_cwd).toBe((await job.stored()).worktree_path);
+    return { patch, stored: await job.stored() };
+  };
+  const foreign = await runSaying(taken);
+  expect(foreign.patch.session_id).toBe(foreign.stored.session_id);
+  expect(foreign.patch.session_id).not.toBe(taken);
+  expect(foreign.stored.warnings.join()).toContain("in a session of another job; this job keeps its own");
+  expect((await runSaying(fresh)).patch.session_id).toBe(fresh);
 });

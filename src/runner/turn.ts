@@ -39,6 +39,8 @@ type JobTurn = {
   agent: Agent;
   profiles: Profiles;
   newId: () => string;
+  /** Whether another job has a session of this id. */
+  isTaken: (sessionId: string) => Promise<boolean>;
   log: Log;
   questions: "ask" | "never" | "fail";
   /** Whether its plan has to be approved. */
@@ -57,7 +59,7 @@ type JobTurn = {
   usesKey: boolean;
 };
 
-type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox"> & { asking: Asking };
+type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox"> & { asking: Asking; session: Session };
 
 /** Thrown before the prompt when the run no longer owns the job: the agent is ended before it has done anything. */
 export class LostOwnership extends Error {
@@ -67,11 +69,14 @@ export class LostOwnership extends Error {
 /** Longest text of the agent that a job stores, bytes. */
 const maxTextBytes = 51_200;
 
+/** `sessionCwd`: where its session began. */
+export type JobTurnOutcome = TurnOutcome & { asking: Asking; sessionCwd: string };
+
 /** Starts the agent in the worktree, gives it the task as its only turn, and publishes its events. */
-export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking: Asking }> => {
+export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   const asking: Asking = { waiting: null, answer: null };
   const { record, run, launch } = job;
-  const session = await chooseSession(record, job.profiles, job.newId);
+  const session = await chooseSession(job);
   run.signal.throwIfAborted();
   const goesOn = job.goesOn && session.resumeFrom !== null && !record.asked?.answer;
   const begins = goesOn ? null : job.begins;
@@ -92,7 +97,7 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
   });
   if (!started.ok) {
     run.event({ type: "exited", exit_code: null, signal: null });
-    return { ...started.outcome, asking };
+    return { ...started.outcome, asking, sessionCwd: session.cwd };
   }
   const broken = new AbortController();
   const turn = started.process.turn({
@@ -105,17 +110,28 @@ export const runJobAgent = async (job: JobTurn): Promise<TurnOutcome & { asking:
     isLast: true,
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
-  const given = { ...job, sandbox: started.process.sandbox, asking };
+  const given = { ...job, sandbox: started.process.sandbox, asking, session };
   await using _telling = tellMessages(run, started.process, { log: job.log, begins });
-  const outcome = await publishTurn(given, turn, session.id, broken);
+  const outcome = await publishTurn(given, turn, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
-  // `/clear` as a task begins another one.
-  if (outcome.sessionId !== null && outcome.sessionId !== session.id)
-    await job.profiles.noteSession(outcome.sessionId, record);
   const text = cutFront(outcome.text, maxTextBytes);
-  return broken.signal.aborted
-    ? { ...outcome, text, asking, ...brokenBy(broken.signal.reason) }
-    : { ...outcome, text, asking };
+  const ended = { ...outcome, text, asking, ...(await endedIn(given, outcome.sessionId)) };
+  return broken.signal.aborted ? { ...ended, ...brokenBy(broken.signal.reason) } : ended;
+};
+
+/**
+ * The session that a process says it ends in, and where that began. `/clear` as a task begins another one. An agent may write
+ * to the output of its CLI: a session that another job has is not taken for this job's.
+ */
+const endedIn = async (job: StartedTurn, sessionId: string | null) => {
+  const { id, cwd: sessionCwd } = job.session;
+  if (sessionId === null || sessionId === id) return { sessionId, sessionCwd };
+  if (await job.run.whileReachable(() => job.isTaken(sessionId))) {
+    job.run.warn("The agent ended in a session of another job; this job keeps its own");
+    return { sessionId: id, sessionCwd };
+  }
+  await job.profiles.noteSession(sessionId, job.record);
+  return { sessionId, sessionCwd: job.directory };
 };
 
 /** Nothing for a session whose CLI asks again by itself; it has lost the question otherwise. */
@@ -135,14 +151,13 @@ const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
 const publishTurn = async (
   job: StartedTurn,
   turn: AsyncIterable<TurnEvent>,
-  sessionId: string,
   broken: AbortController,
 ): Promise<TurnOutcome> => {
   const { record, run, log } = job;
   const publish = createPublisher(run, job);
   for await (const event of turn) {
     if (event.type === "ended") return event.outcome;
-    if (event.type === "ready") await recordStart(job, sessionId, event.identity);
+    if (event.type === "ready") await recordStart(job, event.identity);
     else if (event.type === "message") await noteHeard(run, event);
     else if (event.type === "spent") run.note(spentBy(record, event.spent), { lazy: false });
     else if (!broken.signal.aborted) {
@@ -158,14 +173,15 @@ const publishTurn = async (
 };
 
 /** Before the agent gets its prompt. @throws LostOwnership */
-const recordStart = async (job: StartedTurn, sessionId: string, identity: ProcessIdentity): Promise<void> => {
-  const { record, run, worktree, launch } = job;
+const recordStart = async (job: StartedTurn, identity: ProcessIdentity): Promise<void> => {
+  const { record, run, worktree, launch, session } = job;
   // Before the record: a crash in between repeats the line instead of losing it.
-  if (!isNoted(record, sessionId)) await job.profiles.noteSession(sessionId, record);
+  if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record);
   const isOwner = await run.record({
     pid: identity.pid,
     process: identity,
-    session_id: sessionId,
+    session_id: session.id,
+    session_cwd: session.cwd,
     job_config_dir: launch.configDir,
     worktree_id: worktree.worktreeId,
     worktree_path: job.directory,
@@ -246,14 +262,15 @@ const mostWarnings = 100;
 const isNoted = ({ session_id, job_config_dir }: JobRecord, sessionId: string): boolean =>
   session_id === sessionId && job_config_dir !== null;
 
-/** The requested session, that of a lost attempt, or a fresh one. */
-const chooseSession = async (record: JobRecord, profiles: Profiles, newId: () => string) => {
-  if (record.session_id !== null) {
-    const transcript = await profiles.findTranscript(record.session_id);
-    if (transcript !== null) return { id: record.session_id, resumeFrom: transcript };
-    if (record.request.session_id !== "") throw new UnknownSession(record.request.session_id);
-  }
-  return { id: newId(), resumeFrom: null };
+type Session = { id: string; resumeFrom: string | null; cwd: string };
+
+/** The requested session, that of a lost attempt, or a fresh one. It is resumed from where it began, wherever it goes on. */
+const chooseSession = async ({ record, profiles, newId, directory }: JobTurn): Promise<Session> => {
+  const { session_id: id, session_cwd: cwd, request } = record;
+  const resumeFrom = id === null || cwd === null ? null : await profiles.findTranscript(id, cwd);
+  if (id !== null && cwd !== null && resumeFrom !== null) return { id, resumeFrom, cwd };
+  if (request.session_id !== "") throw new UnknownSession(request.session_id);
+  return { id: newId(), resumeFrom: null, cwd: directory };
 };
 
 /** The session to resume has no transcript on this instance. */

@@ -7,7 +7,7 @@ import { isJobId } from "./job-record.ts";
 import { secretIndexes } from "./secret-store.ts";
 
 /** Raise it with every change of what is stored: a store of another number is refused, nothing is converted. */
-const storeFormat = 3;
+const storeFormat = 4;
 
 /** A store and its number. `elsewhere`: how to begin with an empty one. */
 type Place = {

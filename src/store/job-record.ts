@@ -27,6 +27,8 @@ export type JobRecord = Omit<Job, "messages"> & {
   process: ProcessIdentity | null;
   /** The instance that must run the job because the worktree is on its disk; null: any. */
   bound_to: string | null;
+  /** The directory in which its agent session began, which names that of the transcript; null: none has begun. */
+  session_cwd: string | null;
   /** Whether a lost job runs again, by its profile when it was accepted. */
   retry_lost: boolean;
   /** Whether the agent may only read, by the profile when the job was claimed; null: not claimed. */
@@ -92,6 +94,7 @@ export const toJob = (record: JobRecord): Job => {
     instance_epoch: _e,
     process: _p,
     bound_to: _b,
+    session_cwd: _x,
     retry_lost: _l,
     read_only: _o,
     unsettled: _u,

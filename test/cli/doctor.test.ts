@@ -62,7 +62,7 @@ test("svc doctor tries the programs, the model and the git host as jobs use them
 test("svc doctor --offline writes nothing, neither files nor keys", async () => {
   const redis = await startRedis();
   const { client } = await openKv(redis.url);
-  await client.set("service:format", "3");
+  await client.set("service:format", "4");
   const content = async () =>
     await Promise.all((await client.keys("*")).map(async (key) => [key, await client.dumpBuffer(key)]));
   const before = await content();

@@ -25,7 +25,7 @@ type Played = { server?: TestRedis; prefix?: string; epoch?: string };
 /** An instance of the name `worker` in a store of its own. */
 const playedInstance = async ({ server = redis, prefix, epoch = randomUUID() }: Played = {}) => {
   const kv = await (prefix === undefined ? openKv(server.url) : openKv(server.url, prefix));
-  await kv.client.set(kv.key("format"), "3");
+  await kv.client.set(kv.key("format"), "4");
   const store = openRedisJobStore({ kv, podName: "worker", log });
   const instances = createRedisInstances({ kv, name: "worker", self: null, leaseSeconds: 300, log });
   const facts = (changes: Partial<InstanceFacts> = {}): InstanceFacts => ({

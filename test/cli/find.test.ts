@@ -35,7 +35,7 @@ beforeAll(async () => {
   const home = await temporaryDirectory();
   const jobs = join(home, ".service", "jobs");
   await mkdir(jobs, { recursive: true });
-  await writeFile(join(jobs, ".format"), "3\n");
+  await writeFile(join(jobs, ".format"), "4\n");
   for (const record of records) await writeFile(join(jobs, `${record.id}.json`), JSON.stringify(record));
   service = await startService({ home });
   env = { HOME: home, SERVICE_PORT: new URL(service.url).port };

@@ -21,14 +21,14 @@ const serve = async (env: Record<string, string>) => {
   return { code, said: stderr.trim() };
 };
 const advice = (empty: string): string =>
-  `this program's format is 3: drain it with the version that made it, or start with an empty ${empty}`;
+  `this program's format is 4: drain it with the version that made it, or start with an empty ${empty}`;
 
 test("a new directory gets the format number; it is refused with another one, or with records and none", async () => {
   const service = await startService();
   await service.stop();
   const directory = join(service.home, ".service", "jobs");
   const file = join(directory, ".format");
-  expect(await readFile(file, "utf8")).toBe("3\n");
+  expect(await readFile(file, "utf8")).toBe("4\n");
   const env = { HOME: service.home };
   await writeFile(file, "1\n");
   expect(await serve(env)).toEqual({

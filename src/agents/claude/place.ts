@@ -5,6 +5,7 @@ import { loginDirectory } from "../../config/model-credential.ts";
 import type { Box } from "../../lib/process/supervise.ts";
 import { noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
 import type { AgentLaunch, AgentProcess, AgentStart } from "../agent.ts";
+import { projectName } from "./project-name.ts";
 import { modelVariables, ownMcpInside, waysOut, type TelemetryReceiver, type WaysOut } from "./routes.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
@@ -105,13 +106,4 @@ const runOf = async (
     ...(launch.secrets && { secrets: launch.secrets }),
     allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },
   };
-};
-
-/** As the CLI names the directory of a project's transcripts. @throws Error when it would shorten the name */
-const projectName = (cwd: string): string => {
-  const name = cwd.replaceAll(/[^a-zA-Z0-9]/g, "-");
-  if (name.length <= 200) return name;
-  throw new Error(
-    `the path of the working directory, ${cwd}, has more than 200 characters: shorten its root`,
-  );
 };
