@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { parseBody } from "hono/utils/body";
 import { ServiceError } from "../contract/errors.ts";
 import { fileLimits } from "../contract/run-options.ts";
+import { readBounded } from "../lib/read-bounded.ts";
 
 export type BodyLimits = { bytes: number; values: number };
 
@@ -32,8 +33,8 @@ const objectOf = (value: unknown, what: string): Record<string, unknown> => {
   return { ...value };
 };
 
-/** Bytes and parts of a multipart body: the files, and the JSON. */
-const multipartLimits = { bytes: 26 * 1024 * 1024, parts: fileLimits.files + 1 };
+/** Bytes and parts of a multipart body: the files, and the JSON. `header`: bytes before a part's empty line. */
+const multipartLimits = { bytes: 26 * 1024 * 1024, parts: fileLimits.files + 1, header: 16 * 1024 };
 
 export const isMultipart = ({ headers }: Request): boolean =>
   /^multipart\/form-data\b/i.test(headers.get("content-type") ?? "");
@@ -62,11 +63,7 @@ const readParts = async (request: Request) => {
   const [, quoted, plain] = /boundary=(?:"([^"]+)"|([^;\s]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain ?? "";
   if (boundary === "") throw invalid("Content-Type: multipart/form-data needs a boundary");
-  // The last delimiter ends the last part.
-  if (occurrences(Buffer.from(bytes), `--${boundary}`) > multipartLimits.parts + 1)
-    throw invalid(
-      `The body has more than ${multipartLimits.parts} parts: a job and ${fileLimits.files} files`,
-    );
+  requireParts(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), `--${boundary}`);
   const copy = new Request(request.url, {
     method: "POST",
     headers: { "content-type": type },
@@ -77,10 +74,23 @@ const readParts = async (request: Request) => {
   });
 };
 
-const occurrences = (bytes: Buffer, text: string): number => {
+/** Asked before a body is parsed, which takes long with many parts, or a long header of one. @throws ServiceError */
+const requireParts = (body: Buffer, delimiter: string): void => {
+  const { parts, header } = multipartLimits;
   let count = 0;
-  for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + text.length)) count += 1;
-  return count;
+  for (let at = body.indexOf(delimiter); at !== -1; at = body.indexOf(delimiter, at)) {
+    at += delimiter.length;
+    count += 1;
+    // The last delimiter ends the last part.
+    if (count > parts + 1)
+      throw invalid(`The body has more than ${parts} parts: a job and ${fileLimits.files} files`);
+    const isLast = body.toString("latin1", at, at + 2) === "--";
+    // With the line break before it, which is half of the empty line of a part without a header.
+    if (!isLast && !body.subarray(at, at + 2 + header + 4).includes("\r\n\r\n"))
+      throw invalid(
+        `A part of the body has a header of more than ${header} bytes, or none; an empty line ends it`,
+      );
+  }
 };
 
 const fileOf = async (part: string | File) => {
@@ -145,22 +155,6 @@ export const readBytes = async (request: Request, maxBytes: number): Promise<Uin
     if (cause instanceof ServiceError) throw cause;
     throw invalid("The body ended before it was complete", cause);
   }
-};
-
-/** The bytes of `body`. @throws what `tooMany` makes, as soon as there are more than `maxBytes` */
-export const readBounded = async (
-  body: ReadableStream<Uint8Array> | null,
-  maxBytes: number,
-  tooMany: () => Error,
-): Promise<Uint8Array<ArrayBuffer>> => {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body ?? []) {
-    size += chunk.byteLength;
-    if (size > maxBytes) throw tooMany();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 };
 
 const maxDepth = 100;

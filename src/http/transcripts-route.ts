@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
-import { bodyLimits, readBounded, readJsonObjectBytes } from "./body.ts";
+import { readBounded } from "../lib/read-bounded.ts";
+import { bodyLimits, readJsonObjectBytes } from "./body.ts";
 import { errorResponses } from "./openapi.ts";
 import type { Route } from "./route.ts";
 

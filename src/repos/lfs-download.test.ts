@@ -1,11 +1,14 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
 import { createServer as createSecureServer } from "node:https";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { mkdir, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { pipeline, Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { createGzip } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import type { GitContext } from "./git-context.ts";
 import { unconfined } from "./wall.ts";
@@ -233,6 +236,63 @@ test.each<[string, (request: IncomingMessage, base: string) => Answer, string]>(
 ])("a server that answers with %s gets nothing into the cache", async (_what, answer, said) => {
   const server = await startServer(answer);
   await expect(download(server.url)).rejects.toThrow(said);
+});
+
+test.each([
+  ["packed", true],
+  ["plain", false],
+])("an answer of any size, %s, is read as far as 4 MiB", async (_what, isPacked) => {
+  let sent = 0;
+  const server = createServer(({ headers }, response) => {
+    expect(headers["accept-encoding"]).toBe("identity");
+    response.writeHead(200, isPacked ? { "content-encoding": "gzip" } : {});
+    const piece = Buffer.alloc(1 << 20, " ");
+    const endless = Readable.from(
+      (function* () {
+        yield '{"objects":';
+        for (;;) {
+          sent += 1;
+          yield piece;
+        }
+      })(),
+    );
+    const streams = isPacked ? [endless, createGzip({ level: 1 }), response] : [endless, response];
+    pipeline(streams, () => undefined);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}/acme/app.git/info/lfs`;
+  await expect(download(url)).rejects.toThrow("answers with more than 4194304 bytes");
+  // What is on its way already may be more: a few megabytes packed are gigabytes.
+  const before = sent;
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(sent - before).toBeLessThan(50);
+});
+
+test.each([
+  "https://169.254.169.254/latest/meta-data",
+  "https://[fe80::1]/x",
+  "https://[::ffff:169.254.169.254]/x",
+  "https://2852039166/x",
+  "https://0.0.0.0/x",
+  "https://localhost:8443/x",
+  "https://127.0.0.1/x",
+  "https://[::1]/x",
+])("a server elsewhere that names %s leads nowhere", async (href) => {
+  const server = await startServer((request, base) => ({
+    body: isBatch(request) ? named(href) : `asked at ${base}`,
+  }));
+  // To the client this is no loopback address.
+  await expect(download(server.url.replace("127.0.0.1", "0.0.0.0"))).rejects.toThrow(
+    "names an address that leads to this machine or to metadata",
+  );
+  expect(server.asked).toHaveLength(1);
+});
+
+test("a server on loopback may not name metadata either", async () => {
+  const server = await startServer(() => ({ body: named("https://169.254.169.254/x") }));
+  await expect(download(server.url)).rejects.toThrow("leads to this machine or to metadata");
 });
 
 test("the server of a repository is beside it, over https", () => {

@@ -16,6 +16,9 @@ import { dirname, join } from "node:path";
 import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
+import { isLoopbackHost } from "../config/formats.ts";
+import { addressesOf, byTheSystem, isRefusedAddress } from "../lib/addresses.ts";
+import { readBounded } from "../lib/read-bounded.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { onGitHost, takesToken } from "../contract/repository-url.ts";
@@ -40,6 +43,9 @@ const batchSize = 100;
 /** Longest time that a server may take to begin an answer, and with one object, ms. */
 const answerWithinMs = 60_000;
 const objectWithinMs = 3_600_000;
+
+/** Longest answer about a batch, bytes. */
+const maxAnswerBytes = 4_194_304;
 
 /** Age at which what a kill left of a download is removed, ms. */
 const leftoverAge = 86_400_000;
@@ -180,13 +186,16 @@ export const downloadBatch = async (
       hash_algo: "sha256",
     }),
   });
-  const { objects } = Answer.parse(await response.json());
+  const tooLong = `The Git LFS server ${server} answers with more than ${maxAnswerBytes} bytes`;
+  const refuse = (): RepoError => new RepoError("worktree_failed", tooLong);
+  const answered = await readBounded(response.body, maxAnswerBytes, refuse);
+  const { objects } = Answer.parse(JSON.parse(Buffer.from(answered).toString()));
   for (const pointer of pointers) {
     const answer = objects.find(({ oid }) => oid === pointer.content.hash);
     const download = answer?.actions?.download;
     if (download === undefined)
-      throw absent(pointer.path, answer?.error?.message ?? "the server does not name it");
-    requireSafe(download.href, server);
+      throw absent(pointer.path, answer?.error?.message.slice(0, 300) ?? "the server does not name it");
+    await requireSafe(download.href, server);
     const sent = new Headers(download.header);
     const own = sent.has("authorization") || !isSameOrigin(download.href, server) ? {} : credential;
     const given = await ask(
@@ -213,10 +222,16 @@ const authorization = async ({ settings, tokens, signal }: GitContext, server: s
 const isSameOrigin = (one: string, other: string): boolean =>
   URL.parse(one)?.origin === URL.parse(other)?.origin;
 
-/** The content may lie elsewhere, but not on the way to this machine or in clear. */
-const requireSafe = (href: string, server: string): void => {
-  if (URL.parse(href)?.protocol === "https:" || isSameOrigin(href, server)) return;
-  throw new RepoError("worktree_failed", `The Git LFS server ${server} names an address that is not https`);
+/** The content may lie elsewhere, but not in clear, on this machine or at metadata; a server on loopback may name loopback. */
+const requireSafe = async (href: string, server: string): Promise<void> => {
+  if (isSameOrigin(href, server)) return;
+  const refuse = (why: string): RepoError =>
+    new RepoError("worktree_failed", `The Git LFS server ${server} names an address that ${why}`);
+  const { protocol = "", hostname = "" } = URL.parse(href) ?? {};
+  if (protocol !== "https:") throw refuse("is not https");
+  if (isLoopbackHost(hostname) && isLoopbackHost(new URL(server).hostname)) return;
+  const addresses = await addressesOf(hostname.replace(/^\[|\]$/g, ""), byTheSystem, answerWithinMs);
+  if (addresses?.some((each) => isRefusedAddress(each))) throw refuse("leads to this machine or to metadata");
 };
 
 const ask = async (
@@ -229,6 +244,7 @@ const ask = async (
   const timeout = AbortSignal.timeout(withinMs);
   // A redirect could take the token elsewhere.
   const asked = { ...request, redirect: "error" as const, signal: AbortSignal.any([signal, timeout]) };
+  asked.headers = { ...request.headers, "accept-encoding": "identity" };
   const response = await fetch(url, asked).catch((cause: unknown) => {
     signal.throwIfAborted();
     const message = `The Git LFS server ${origin} cannot be reached; check the URL and the network, and try again`;
