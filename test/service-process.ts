@@ -43,6 +43,8 @@ export const spawnService = async ({ home, env = {}, under = [], program = svcPr
     SERVICE_OTEL_ENABLED: "false",
     SERVICE_AGENT_SANDBOX: process.env["TEST_SANDBOX"] ?? "off",
     SERVICE_DRAIN_TIMEOUT: "0",
+    // The repositories of the tests lie on this disk, which keys alone do not open.
+    ...(env["SERVICE_API_KEYS"] !== undefined && { SERVICE_ALLOW_LOCAL_REPOS: "true" }),
     NODE_COMPILE_CACHE: compileCache,
     ...env,
   });

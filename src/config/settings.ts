@@ -49,7 +49,7 @@ export const loadSettings = ({ env, home = homedir(), file, role = "server" }: R
   if (faults.length > 0) throw new ConfigError(faults);
 
   const settings = parsed as Settings;
-  settings.allowLocalRepos ??= isLoopbackHost(settings.host);
+  settings.allowLocalRepos ??= isLoopbackHost(settings.host) && settings.apiKeys.length === 0;
   if (settings.tracingPublicKey !== null && settings.tracingSecretKey !== null)
     settings.tracingHost ??= vendorCloud;
   return {

@@ -55,7 +55,15 @@ test.for([
 });
 
 test("local repositories are refused unless they are allowed", () => {
-  for (const url of ["/srv/app.git", "file:///srv/app.git"]) {
+  for (const url of [
+    "/srv/app.git",
+    "file:///srv/app.git",
+    "http://127.0.0.1/a",
+    "http://localhost:8080/a/b",
+    "http://[::1]:1/a",
+    "HTTP://127.1/a",
+    "http://2130706433/a",
+  ]) {
     const error = thrownBy(() => parseRepoUrl(url, { allowLocal: false }));
     expect(error?.message).toContain("SERVICE_ALLOW_LOCAL_REPOS");
   }

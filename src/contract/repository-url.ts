@@ -21,11 +21,14 @@ export const parseRepoUrl = (url: string, { allowLocal }: { allowLocal: boolean 
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1]?.toLowerCase();
   const isPath = url.startsWith("/");
   if (!isPath && scheme === undefined) return parseScp(url, refuse);
-  if (!isPath && scheme !== "file") return parseHosted(url, scheme ?? "", refuse);
+  const isHosted = !isPath && scheme !== "file";
+  const hosted = isHosted ? parseHosted(url, scheme ?? "", refuse) : "";
+  // Over http only a repository of this machine is taken.
   refuse(
-    !allowLocal,
-    "is on the service's own disk, which is not allowed here; set SERVICE_ALLOW_LOCAL_REPOS=true to allow it",
+    !allowLocal && (!isHosted || scheme === "http"),
+    "is on the service's own machine, which is not allowed here; set SERVICE_ALLOW_LOCAL_REPOS=true to allow it",
   );
+  if (isHosted) return hosted;
   const path = isPath ? url : url.slice("file://".length);
   refuse(!path.startsWith("/"), "has a host in it; write file:///absolute/path");
   const normal = normalPath(path);

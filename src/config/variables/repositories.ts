@@ -42,7 +42,8 @@ export const repositoryVariables = {
       "Free bytes on the disks of jobs, clones and worktrees below which no job is accepted; 0: no floor",
   }),
   allowLocalRepos: variable("SERVICE_ALLOW_LOCAL_REPOS", flag.nullable(), null, {
-    meaning: "Permit file:// URLs and absolute paths; unset: only when listening on loopback",
+    meaning:
+      "Permit repositories of this machine: file:// URLs, absolute paths, http:// to loopback; unset: only when listening on loopback without SERVICE_API_KEYS",
   }),
   baseRef: variable(
     "SERVICE_BASE_REF",
