@@ -29,6 +29,7 @@ import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
 import { pageRoutes } from "./page-routes.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
+import { bringsKey, createWrongKeys, type WrongKeys } from "./wrong-keys.ts";
 import { failureOf, json, routerPath, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
 
 export type AppDependencies = {
@@ -55,6 +56,8 @@ type BoundaryDependencies = Pick<AppDependencies, "log" | "newRequestId"> & {
   authenticate?: Authenticate;
   /** Absent: `Bearer`. */
   challenge?: Challenge;
+  /** Absent: by the clock of the system. */
+  wrongKeys?: WrongKeys;
 };
 
 /** The HTTP server's app: REST routes for every operation of the registry, and the routes that are no operation. */
@@ -103,7 +106,10 @@ const methodsOf = (routes: readonly Route[]): MethodsAt => {
   };
 };
 
-type Handled = Pick<Route, "open" | "crossOrigin" | "anyOrigin" | "anyHost" | "failures" | "handle">;
+type Handled = Pick<
+  Route,
+  "open" | "authenticate" | "crossOrigin" | "anyOrigin" | "anyHost" | "failures" | "handle"
+>;
 
 /**
  * Every request passes through: source check, authentication, the route, errors turned into answers, one log line. It
@@ -111,16 +117,23 @@ type Handled = Pick<Route, "open" | "crossOrigin" | "anyOrigin" | "anyHost" | "f
  */
 const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDependencies) => {
   const { authenticate = createAuthentication(settings.apiKeys), challenge = bearerChallenge } = access;
+  const { wrongKeys = createWrongKeys() } = access;
   const checkSource = createSourceCheck(settings);
 
   const answer = async (route: Handled, context: Context, own: Pick<Call, "requestId" | "note">) => {
     const request = context.req.raw;
-    // A caller may send a key to an open route.
-    const identity = (await authenticate(request)) ?? (route.open === true ? unauthenticated : null);
+    const { incoming, outgoing }: Partial<HttpBindings> = context.env ?? {};
+    const disconnect = (): void => void outgoing?.destroy();
+    const wrongKey = (): Promise<void> =>
+      wrongKeys(incoming?.socket.remoteAddress ?? "", { close: disconnect, signal: request.signal });
+    const holder = await (route.authenticate ?? authenticate)(request);
+    // Open routes as well: some tell more to who has a key.
+    if (holder === null && bringsKey(request)) await wrongKey();
+    const identity = holder ?? (route.open === true ? unauthenticated : null);
     if (identity === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
-    const disconnect = (): void => void (context.env as Partial<HttpBindings>).outgoing?.destroy();
-    return route.handle({ request, context, ...identity, ...own, path: context.req.param(), disconnect });
+    const path = context.req.param();
+    return route.handle({ request, context, ...identity, ...own, path, wrongKey, disconnect });
   };
 
   const refusal = ({ failures }: Handled, request: Request, error: unknown, requestId: string): Reply => {

@@ -5,7 +5,7 @@ import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
 import { batchOf, signals, type Signal } from "../telemetry/otlp.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
-import { createAuthentication } from "./access.ts";
+import { createAuthentication, unauthenticated } from "./access.ts";
 import { parseJson, readBytes } from "./body.ts";
 import { failureOf, type Call, type Reply, type Route } from "./route.ts";
 
@@ -30,8 +30,9 @@ export const otlpRoutes = ({ token, apiKeys, store }: Receiver & { apiKeys: read
   const authenticate = createAuthentication([token, ...apiKeys]);
   let atOnce = 0;
 
-  const receive = async (signal: Signal, { request, note }: Call): Promise<void> => {
-    if (authenticate(request) === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
+  const receive = async (signal: Signal, { request, note, principal }: Call): Promise<void> => {
+    if (principal === unauthenticated.principal)
+      throw new ServiceError("unauthorized", unauthorizedBody.error);
     if (request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() !== json)
       throw unsupported(`Send OTLP/JSON, Content-Type ${json} (OTEL_EXPORTER_OTLP_PROTOCOL=http/json)`);
     if (atOnce >= maxAtOnce) throw unavailable("capacity_full", "Too many requests at once");
@@ -51,7 +52,8 @@ export const otlpRoutes = ({ token, apiKeys, store }: Receiver & { apiKeys: read
   return signals.map((signal) => ({
     method: "post",
     path: `/otlp/v1/${signal}`,
-    // It has a check of its own, for a token that is valid nowhere else.
+    // Also by a token that is valid nowhere else.
+    authenticate,
     open: true,
     failures: { under: "/otlp/", reply: refusal },
     openapi: description(signal),

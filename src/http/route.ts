@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody, type ErrorCode, type Failure } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
+import type { Authenticate } from "./access.ts";
 import type { EventBody } from "./event-stream.ts";
 
 /** A request that has passed the checks of the boundary. */
@@ -18,6 +19,8 @@ export type Call = {
   requestId: string;
   /** Adds fields to the request's log line. */
   note: (more: Record<string, unknown>) => void;
+  /** Resolves when a wrong key of this caller may be answered. */
+  wrongKey: () => Promise<void>;
   disconnect: () => void;
 };
 
@@ -30,6 +33,8 @@ export type Route = {
   path: string;
   /** Answers without a key. */
   open?: boolean;
+  /** Finds out who sent a request, in the place of the service's keys. */
+  authenticate?: Authenticate;
   /** Pages of other origins may read its answers if the source check admits the request. */
   crossOrigin?: boolean;
   /** Neither `Origin` nor, with `anyHost`, `Host` is checked: what it answers is for everybody. */

@@ -1,32 +1,75 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { bearer, type Authenticate } from "./access.ts";
+import { isIPv6 } from "node:net";
+import { bearer } from "./access.ts";
 
 const mostInAMinute = 20;
-const delayMs = 500;
+const mostWaiting = 64;
+/** Between two answers, ms. */
+const pauseMs = 1000;
+/** Addresses that are remembered; of more the one that was not heard of for the longest time is forgotten. */
+const mostCallers = 10_000;
+
+/** Of a request: `signal` is aborted when the caller hangs up. */
+type Connection = { close: () => void; signal: AbortSignal };
+
+/** The times of an address's last wrong keys, ms, and the requests that wait, the oldest first. */
+type Caller = { recent: number[]; waiting: (Connection & { answer: () => void })[] };
 
 /**
- * Slows guessing down. Resolves when one more wrong key may be answered: at once, or after half a second when there were
- * more than twenty within a minute.
+ * Slows guessing down, for each address by itself: of more than 20 wrong keys within a minute the next ones are answered one a
+ * second, in turn. Resolves when this one may be answered. Where 64 wait, the oldest is closed.
  * @param now time in ms
  */
-export const createWrongKeys = (now: () => number) => {
-  let recent: number[] = [];
-  return async (): Promise<void> => {
-    recent = [...recent.filter((at) => now() - at < 60_000), now()].slice(-mostInAMinute - 1);
-    if (recent.length > mostInAMinute) await delay(delayMs);
+export const createWrongKeys = (now: () => number = Date.now) => {
+  const callers = new Map<string, Caller>();
+
+  const answerOne = (caller: Caller): void => {
+    const { waiting } = caller;
+    // Who has hung up takes nobody's turn.
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      next.answer();
+      if (!next.signal.aborted) break;
+    }
+    if (waiting.length > 0) setTimeout(answerOne, pauseMs, caller).unref();
+  };
+
+  const callerAt = (address: string): Caller => {
+    const name = networkOf(address);
+    const caller = callers.get(name) ?? { recent: [], waiting: [] };
+    callers.delete(name);
+    callers.set(name, caller);
+    const [oldest = ""] = callers.keys();
+    if (callers.size > mostCallers) callers.delete(oldest);
+    return caller;
+  };
+
+  return async (address: string, connection: Connection): Promise<void> => {
+    const caller = callerAt(address);
+    const { waiting } = caller;
+    caller.recent = [...caller.recent.filter((at) => now() - at < 60_000), now()].slice(-mostInAMinute - 1);
+    if (caller.recent.length <= mostInAMinute) return;
+    await new Promise<void>((answer) => {
+      waiting.push({ ...connection, answer });
+      if (waiting.length === 1) setTimeout(answerOne, pauseMs, caller).unref();
+      if (waiting.length <= mostWaiting) return;
+      const oldest = waiting.shift();
+      oldest?.close();
+      oldest?.answer();
+    });
   };
 };
 
-/** Right keys and requests without a key never wait. */
-export const slowed =
-  (wrongKey: () => Promise<void>, authenticate: Authenticate): Authenticate =>
-  async (request) => {
-    const identity = await authenticate(request);
-    if (identity === null && bringsKey(request)) await wrongKey();
-    return identity;
-  };
+export type WrongKeys = ReturnType<typeof createWrongKeys>;
 
-const bringsKey = ({ headers, url }: Request): boolean =>
+/** An address of IPv4, or the /64 of one of IPv6: that is what one customer has of it. */
+const networkOf = (address: string): string => {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
+  if (!isIPv6(plain)) return plain;
+  const [head = [], tail = []] = plain.split("::").map((part) => part.split(":"));
+  const zeros = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill("0");
+  return [...head, ...zeros, ...tail].slice(0, 4).join(":");
+};
+
+export const bringsKey = ({ headers, url }: Request): boolean =>
   headers.has("x-api-key") ||
   bearer(headers.get("authorization")) !== undefined ||
   new URL(url).searchParams.has("api_key");

@@ -5,11 +5,9 @@ import { bridgeVariables, type BridgeSettings } from "../config/bridge-variables
 import { maskUrl, secretsIn } from "../config/secrets.ts";
 import { transcriptOperations, type TranscriptOperations } from "../contract/transcript.ts";
 import type { Handlers } from "../contract/operation.ts";
-import { createAuthentication } from "../http/access.ts";
 import { serveRoutes } from "../http/app.ts";
 import { json, type Route } from "../http/route.ts";
 import { listen } from "../http/server.ts";
-import { createWrongKeys, slowed } from "../http/wrong-keys.ts";
 import { createLog, type Log } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { answerBy, toolInput } from "../mcp/answer.ts";
@@ -168,7 +166,6 @@ const openDoors = async ({ settings, log, answer, program, closing }: DoorsOptio
     {
       log,
       newRequestId: randomUUID,
-      authenticate: slowed(createWrongKeys(Date.now), createAuthentication(apiKeys)),
       ...(oauth !== null && { authenticate: oauth.authenticate, challenge: oauth.challenge }),
       settings: {
         host,

@@ -152,7 +152,7 @@ test("18. the form works only from the service's own origin, and for what the pa
   expect((await send()).status).toBe(303);
 });
 
-test("20c. after twenty wrong keys within a minute each further one waits, and the right one does not", async () => {
+test("20c. after twenty wrong keys within a minute the next ones are answered one a second, and the right one at once", async () => {
   let time = 0;
   const guessed = await startOAuth({ now: () => time });
   const { client_id: id } = await guessed.registered();
@@ -165,15 +165,15 @@ test("20c. after twenty wrong keys within a minute each further one waits, and t
   for (let count = 0; count < 10; count += 1) await timed("wrong");
   for (let count = 0; count < 10; count += 1) expect((await guessed.rpc("wrong")).status).toBe(401);
   const [wrong, right] = await Promise.all([timed("wrong"), timed(key)]);
-  expect(wrong).toBeGreaterThanOrEqual(495);
-  expect(right).toBeLessThan(wrong);
+  expect(wrong).toBeGreaterThanOrEqual(990);
+  expect(right).toBeLessThan(990);
   const begun = performance.now();
   expect((await guessed.rpc("wrong")).status).toBe(401);
-  expect(performance.now() - begun).toBeGreaterThanOrEqual(495);
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(990);
   expect((await guessed.rpc(key)).status).toBe(200);
   time += 60_000;
   for (let count = 0; count < 20; count += 1) await timed("wrong");
-  expect(await timed(key)).toBeLessThan(495);
+  expect(await timed(key)).toBeLessThan(990);
 });
 
 test("21. on loopback another Host is refused, as is another page's Origin", async () => {

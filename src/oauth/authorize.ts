@@ -16,8 +16,6 @@ type Options = {
   grants: Grants;
   /** The principal of a key. Null: it is wrong. */
   principalOfKey: (key: Uint8Array) => string | null;
-  /** Resolves when a wrong key may be answered. */
-  wrongKey: () => Promise<void>;
   /** There are keys; else everybody may do everything, and nobody is asked. */
   isKeyed: boolean;
   log: Log;
@@ -28,7 +26,7 @@ type Options = {
  * so that nothing is kept while the user thinks; what counts is the key in it, which no other page knows.
  */
 export const authorizeRoutes = (options: Options): Route[] => {
-  const { places, grants, principalOfKey, wrongKey, isKeyed, log } = options;
+  const { places, grants, principalOfKey, isKeyed, log } = options;
   const { origin } = new URL(places.issuer);
 
   const back = (
@@ -55,7 +53,10 @@ export const authorizeRoutes = (options: Options): Route[] => {
     return back(asked, { code }, status);
   };
 
-  const decide = async (form: Parameters, asked: Asked, query: string): Promise<Reply> => {
+  const decide = async (
+    form: Parameters,
+    { asked, query, wrongKey }: Pick<Call, "wrongKey"> & { asked: Asked; query: string },
+  ): Promise<Reply> => {
     const client = loggedId(asked.client);
     if (form.get("decision") !== "allow") {
       log.info({ client }, "OAuth: a client was denied");
@@ -72,7 +73,7 @@ export const authorizeRoutes = (options: Options): Route[] => {
     });
   };
 
-  const handle = async ({ request }: Call): Promise<Reply> => {
+  const handle = async ({ request, wrongKey }: Call): Promise<Reply> => {
     const isForm = request.method === "POST";
     if (isForm && request.headers.get("origin") !== origin)
       return faultPage(
@@ -91,7 +92,7 @@ export const authorizeRoutes = (options: Options): Route[] => {
     const query = new URL(request.url).search;
     if (!isForm) return consentPage({ asked, query, fault: null });
     try {
-      return await decide(await readForm(request), asked, query);
+      return await decide(await readForm(request), { asked, query, wrongKey });
     } catch (error) {
       if (error instanceof OAuthError) return faultPage(error.message);
       throw error;

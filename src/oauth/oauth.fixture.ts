@@ -1,6 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { transcriptOperations } from "../contract/transcript.ts";
 import { serveRoutes } from "../http/app.ts";
+import { createWrongKeys } from "../http/wrong-keys.ts";
 import type { Log } from "../lib/log.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
 import { createServerFactory } from "../mcp/server.ts";
@@ -65,6 +66,7 @@ export const startOAuth = async ({
     settings: { host, apiKeys: keys, publicHost: hostname, prefix: "BRIDGE" },
     authenticate: oauth.authenticate,
     challenge: oauth.challenge,
+    wrongKeys: createWrongKeys(now),
     log,
     newRequestId: randomUUID,
   });

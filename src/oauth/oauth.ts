@@ -9,7 +9,6 @@ import {
   type Challenge,
 } from "../http/access.ts";
 import type { Route } from "../http/route.ts";
-import { createWrongKeys, slowed } from "../http/wrong-keys.ts";
 import type { Log } from "../lib/log.ts";
 import { authorizeRoutes } from "./authorize.ts";
 import { createClients } from "./clients.ts";
@@ -50,7 +49,6 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
   const parts = { places, scopes, clients, grants, log };
   const metadata = metadataRoutes({ places, scopes, isLocked: clients.isLocked });
   const byKey = createAuthentication(keys);
-  const wrongKey = createWrongKeys(now);
   const permitting = new Set(keys.length === 0 ? ["open"] : keys.map(principalOf));
 
   return {
@@ -61,11 +59,10 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
         ...parts,
         allowedRedirects,
         principalOfKey: createKeyCheck(keys),
-        wrongKey,
         isKeyed: keys.length > 0,
       }),
     ],
-    authenticate: slowed(wrongKey, (request) => {
+    authenticate: (request) => {
       const holder = byKey(request);
       if (holder !== null && keys.length > 0) return holder;
       const token = bearer(request.headers.get("authorization"));
@@ -78,7 +75,7 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
       if (resource === null || !resources.includes(resource)) return null;
       const principal = principalOf(`${client_id}:${key}`);
       return { principal, scopes: granted.filter((scope) => scopes.includes(scope)) };
-    }),
+    },
     challenge: ({ url, headers }, missing) => {
       const parts = [
         `resource_metadata="${resourceMetadataUrl(resourceAt(url, places) ?? places.resources.mcp)}"`,
