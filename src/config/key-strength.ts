@@ -1,4 +1,4 @@
-const shortestGoodKey = 8;
+const shortestGoodKey = 16;
 
 /** A warning for each key that can be guessed. */
 export const shortKeys = (variable: string, keys: readonly string[]): string[] =>

@@ -32,8 +32,11 @@ describe("listening beyond loopback", () => {
   });
 });
 
-it("local repositories are permitted exactly when listening on loopback, by default", () => {
+it("local repositories are permitted exactly when listening on loopback without keys, by default", () => {
   expect(load({}).settings.allowLocalRepos).toBe(true);
+  const keyed = { SERVICE_API_KEYS: "a-long-enough-key" };
+  expect(load(keyed).settings.allowLocalRepos).toBe(false);
+  expect(load({ ...keyed, SERVICE_ALLOW_LOCAL_REPOS: "true" }).settings.allowLocalRepos).toBe(true);
   expect(load({ SERVICE_ALLOW_LOCAL_REPOS: "false" }).settings.allowLocalRepos).toBe(false);
   const open = { SERVICE_HOST: "0.0.0.0", SERVICE_API_KEYS: "a-long-enough-key" };
   expect(load(open).settings.allowLocalRepos).toBe(false);
@@ -43,13 +46,13 @@ it("local repositories are permitted exactly when listening on loopback, by defa
 it("a short key is taken with a warning that does not show it", () => {
   const { settings, warnings } = load({ SERVICE_API_KEYS: "a-long-enough-key, abc" });
   expect(settings.apiKeys).toEqual(["a-long-enough-key", "abc"]);
-  expect(warnings).toEqual([expect.stringContaining("key number 2 has fewer than 8 characters")]);
+  expect(warnings).toEqual([expect.stringContaining("key number 2 has fewer than 16 characters")]);
   expect(warnings.join()).not.toContain("abc");
 });
 
 it("of the transcript service, too", () => {
   const { warnings } = loadBridgeSettings({ BRIDGE_API_KEYS: "a-long-enough-key, abc" });
-  expect(warnings).toEqual(["BRIDGE_API_KEYS: key number 2 has fewer than 8 characters and can be guessed"]);
+  expect(warnings).toEqual(["BRIDGE_API_KEYS: key number 2 has fewer than 16 characters and can be guessed"]);
 });
 
 describe("the app of the git host", () => {

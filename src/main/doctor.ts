@@ -1,5 +1,6 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { shortKeys } from "../config/key-strength.ts";
 import { secretValues } from "../config/secrets.ts";
 import type { Check } from "../contract/instance.ts";
 import { locksWork } from "../lib/file-lock.ts";
@@ -16,6 +17,7 @@ import { probeSandboxes } from "../sandbox/sandbox.ts";
 import { checkAgent } from "./doctor/agent.ts";
 import { Warning, type Diagnosis } from "./doctor/diagnosis.ts";
 import { askModel, checkModel } from "./doctor/model.ts";
+import { openToAccounts } from "./open-access.ts";
 import { freeRoom, minRoom, sandboxText } from "./readiness.ts";
 
 /** Checks what jobs need on this machine, as the service would use it. No message has a secret in it. */
@@ -33,6 +35,7 @@ export const diagnose = async (asked: Omit<Diagnosis, "redact">): Promise<Check[
     disk: room(request),
     store: store(request),
     secrets: secretsKey(request),
+    access: access(request),
     clock: clock(host),
   };
   const found = Object.entries(checks).map(([name, look]) =>
@@ -137,6 +140,16 @@ const secretsKey = async ({ settings }: Diagnosis): Promise<string> => {
   if (problem === null) return "Encrypted with a key that only the service reads";
   if (settings.kvUrl !== null) return problem;
   throw new Warning(problem);
+};
+
+/** Who may use the service, besides whoever has a key. */
+const access = async ({ settings }: Diagnosis): Promise<string> => {
+  const { apiKeys } = settings;
+  const problem = (await openToAccounts(settings)) ?? shortKeys("SERVICE_API_KEYS", apiKeys).join("; ");
+  if (problem !== "") throw new Warning(problem);
+  return apiKeys.length > 0
+    ? `By ${apiKeys.length} API keys`
+    : "Without a key, for what runs on this machine";
 };
 
 const clock = async (asked: Promise<HostAnswer | null>): Promise<string> => {
