@@ -237,7 +237,7 @@ const requireSafe = async (href: string, server: string): Promise<void> => {
 const ask = async (
   { signal }: GitContext,
   url: string,
-  request: RequestInit,
+  request: Omit<RequestInit, "headers"> & { headers: Record<string, string> },
   withinMs = answerWithinMs,
 ): Promise<Response> => {
   const { origin } = new URL(url);
