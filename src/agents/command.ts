@@ -2,11 +2,11 @@ import { jobMarker, instanceVariable, jobVariable } from "../lib/process/marker.
 import { supervise } from "../lib/process/supervise.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { createTailBuffer } from "../lib/tail-buffer.ts";
-import { noSandbox, type Allowed, type Mount, type Sandbox } from "../sandbox/sandbox.ts";
+import { noSandbox, type Allowed, type Mount, type Run, type Sandbox } from "../sandbox/sandbox.ts";
 import { passedOn } from "./claude/claude.ts";
 import type { ClaudeSettings } from "./claude/settings.ts";
 
-type Command = {
+export type Command = Pick<Run, "secrets" | "readOnly"> & {
   /** Of the job whose work it looks at: marks its processes. */
   jobId: string;
   /** For `sh -c`. */
@@ -71,6 +71,8 @@ export const createRunCommand =
       writable: [],
       readable: borrows,
       mounts: command.mounts ?? [],
+      secrets: command.secrets ?? [],
+      readOnly: command.readOnly ?? [],
       routes: [],
       allowed,
       onDenied: command.onDenied ?? (() => undefined),

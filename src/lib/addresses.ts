@@ -2,14 +2,21 @@ import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { networkInterfaces } from "node:os";
+import type { Judged } from "./allowed-hosts.ts";
+
+function listOf(nets: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const [address = "", bits] of nets.map((net) => net.split("/")))
+    list.addSubnet(address, Number(bits), isIPv4(address) ? "ipv4" : "ipv6");
+  return list;
+}
 
 /**
  * Addresses to which no name may lead a sandboxed agent, besides those that this machine has at present: its own
  * loopback, link-local (clouds answer there with credentials), the clouds' other metadata services, and what is no
  * single host. Private networks are not among them: a registry of one's own is often there.
  */
-const refused = new BlockList();
-for (const net of [
+const refused = listOf([
   "0.0.0.0/8",
   "127.0.0.0/8",
   "169.254.0.0/16",
@@ -28,10 +35,18 @@ for (const net of [
   "2001::/32",
   "64:ff9b:1::/48",
   "::ffff:0:0:0/96",
-]) {
-  const [address = "", bits] = net.split("/");
-  refused.addSubnet(address, Number(bits), isIPv4(address) ? "ipv4" : "ipv6");
-}
+]);
+
+/** Private networks: only hosts that the operator names may be there. */
+const ownNetworks = listOf(["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"]);
+
+/** Whether a connection that was judged may go to the address. */
+export const mayLeadTo = (how: Judged, address: string): boolean => {
+  if (how === "local") return true;
+  if (isRefusedAddress(address)) return false;
+  const plain = embeddedIPv4(address) ?? address;
+  return how !== "public" || !ownNetworks.check(plain, isIPv4(plain) ? "ipv4" : "ipv6");
+};
 
 /** Whether an address, in any form that the system understands, is one of this host, link-local or of metadata. */
 export const isRefusedAddress = (address: string, own: readonly string[] = ownAddresses()): boolean => {

@@ -8,6 +8,8 @@ export type AllowedHost = {
   port: number | null;
   /** It may lead to an address of this host: only the operator can say so, and only with a port. */
   local: boolean;
+  /** It may lead to no private address: not the operator named it. Absent: it may. */
+  isPublic?: boolean;
 };
 
 /** What stands for several hosts in an allow-list. */
@@ -16,7 +18,7 @@ const presets: Readonly<Record<string, readonly string[]>> = {
   pypi: ["pypi.org", "files.pythonhosted.org"],
   debian: ["deb.debian.org", "security.debian.org"],
   crates: ["crates.io", "index.crates.io", "static.crates.io"],
-  go: ["proxy.golang.org", "sum.golang.org", "storage.googleapis.com"],
+  go: ["proxy.golang.org", "sum.golang.org"],
   github: [
     "github.com",
     "api.github.com",
@@ -41,6 +43,22 @@ export const parseHosts = (texts: readonly string[], byOperator = false): Allowe
     .flatMap((text) => (Object.hasOwn(presets, text) ? (presets[text] ?? []) : [text]))
     .map((text) => parseHost(text, byOperator));
 
+/** Hosts of packages and code, which are many people's: what is sent there anybody may read. */
+export const presetHosts = (): AllowedHost[] => parseHosts(Object.keys(presets));
+
+/** Hosts that anybody may have named, as the operator's list has them: only there they lead to private or local addresses. */
+export const grantedHosts = (texts: readonly string[], operators: readonly AllowedHost[]): AllowedHost[] =>
+  parseHosts(texts).map((host) => {
+    const how = judgeHost(operators, host);
+    return { ...host, local: how === "local", isPublic: how === "refused" || how === "public" };
+  });
+
+/** As `judge`. Without a port both usual ones must be listed. */
+export const judgeHost = (hosts: readonly AllowedHost[], { name, port }: AllowedHost): Judged => {
+  const all = (port === null ? [443, 80] : [port]).map((each) => judge(hosts, { name, port: each }));
+  return all.find((each) => each === "refused") ?? all[0] ?? "refused";
+};
+
 const parseHost = (text: string, byOperator: boolean): AllowedHost => {
   const [, wildcard = "", host = "", port] =
     /^(\*\.)?([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$/i.exec(text) ?? [];
@@ -58,11 +76,14 @@ const parseHost = (text: string, byOperator: boolean): AllowedHost => {
   };
 };
 
-/** Whether the list allows a connection, and to an address of this host as well. */
+/** What a connection may lead to: `local` an address of this host, too, `public` no private one. */
+export type Judged = "refused" | "public" | "allowed" | "local";
+
+/** Whether the list allows a connection, and to which addresses. */
 export const judge = (
   hosts: readonly AllowedHost[],
   { name, port }: { name: string; port: number },
-): "refused" | "allowed" | "local" => {
+): Judged => {
   const asked = name.toLowerCase();
   const fits = hosts.filter(
     (host) =>
@@ -70,5 +91,6 @@ export const judge = (
       (host.name.startsWith("*.") ? asked.endsWith(host.name.slice(1)) : host.name === asked),
   );
   if (fits.length === 0) return "refused";
-  return fits.some(({ local }) => local) ? "local" : "allowed";
+  if (fits.some(({ local }) => local)) return "local";
+  return fits.every(({ isPublic }) => isPublic) ? "public" : "allowed";
 };

@@ -52,7 +52,11 @@ export const createAuthority = async (now = Date.now()): Promise<Authority> => {
         new x509.BasicConstraintsExtension(false, undefined, true),
         new x509.KeyUsagesExtension(usage.digitalSignature, true),
         new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-        new x509.SubjectAlternativeNameExtension([{ type: isIP(host) === 0 ? "dns" : "ip", value: host }]),
+        new x509.SubjectAlternativeNameExtension([
+          { type: isIP(host) === 0 ? "dns" : "ip", value: host },
+          // Behind a proxy npm takes an address for this name.
+          { type: "dns", value: "localhost" },
+        ]),
         await x509.AuthorityKeyIdentifierExtension.create(authority.publicKey),
         await x509.SubjectKeyIdentifierExtension.create(server.publicKey),
       ],
@@ -84,14 +88,17 @@ export const writeTrust = async (
   await mkdir(directory);
   await writeFile(added, more.join("\n"));
   await writeFile(all, [await ofTheMachine(), ...more].join("\n"));
-  const replacing = "SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE GIT_SSL_CAINFO CARGO_HTTP_CAINFO".split(
-    " ",
-  );
   return {
     directory,
-    env: { NODE_EXTRA_CA_CERTS: added, ...Object.fromEntries(replacing.map((name) => [name, all])) },
+    env: {
+      NODE_EXTRA_CA_CERTS: added,
+      ...Object.fromEntries(replacing.split(" ").map((name) => [name, all])),
+    },
   };
 };
+
+const replacing =
+  "SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE PIP_CERT GIT_SSL_CAINFO CARGO_HTTP_CAINFO NPM_CONFIG_CAFILE";
 
 /** Of Debian and Alpine, Red Hat, SUSE, others. */
 const bundles =

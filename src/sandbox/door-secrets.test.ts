@@ -8,7 +8,7 @@ import { generate } from "selfsigned";
 import { expect, test, vi } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { until } from "../../test/until.ts";
-import { parseHosts } from "../lib/allowed-hosts.ts";
+import { grantedHosts, parseHosts } from "../lib/allowed-hosts.ts";
 import { openDoor, type DoorOptions } from "./door.ts";
 import type { AgentSecret } from "./placeholders.ts";
 
@@ -280,6 +280,97 @@ test("without secrets no authority is made; with a value that no header can have
   expect(error).toContain("the secret TOKEN goes into a header");
   expect(error).not.toContain("5e1");
 });
+
+const fetches = "content-type: application/x-git-upload-pack-request";
+
+test.each([
+  ["GET /npm/left-pad HTTP/1.1", [], true, true],
+  ["HEAD /npm/left-pad HTTP/1.1", [], true, true],
+  ["POST /a/b.git/git-upload-pack HTTP/1.1", [fetches], true, false],
+  ["POST /a/b.git/git-upload-pack HTTP/1.1", [], false, false],
+  ["POST /a/b.git/git-receive-pack HTTP/1.1", [fetches], false, false],
+  ["POST /publish?to=/git-upload-pack HTTP/1.1", [fetches], false, false],
+  ["PUT /npm/left-pad HTTP/1.1", [], false, false],
+  ["POST /upload HTTP/1.1", [], false, false],
+  ["DELETE /npm/left-pad HTTP/1.1", [], false, false],
+  ["PATCH /a HTTP/1.1", [], false, false],
+  ["OPTIONS /a HTTP/1.1", [], false, false],
+  ["get /a HTTP/1.1", [], false, false],
+  ["GET /a HTTP/1.1", ["x-http-method-override: PUT"], false, false],
+  ["GET /a HTTP/1.1", ["X-Method-Override: PUT"], false, false],
+])(
+  "where only reading goes, %s with %j passes to a secret's host: %s, to another: %s",
+  async (start, more, own, any) => {
+    for (const [secrets, passes] of [
+      [undefined, own],
+      [[], any],
+    ] as const) {
+      const host = await startHost();
+      const readOnly = parseHosts([`${name}:${host.port}`]);
+      const door = await open(host.port, { readOnly, ...(secrets && { secrets }) });
+      const socket = await secure(door, `${name}:${host.port}`);
+      const lines = [`authorization: ${placeholder}`, "content-length: 0", "connection: close", ...more];
+      const answer = await say(socket, request(host.port, lines, "", start));
+      expect(answer).toMatch(passes ? /^HTTP\/1\.1 200 / : /^HTTP\/1\.1 (405|400) /);
+      const sent = secrets === undefined ? value : placeholder;
+      expect(host.seen.map(({ headers }) => headers.authorization)).toEqual(passes ? [sent] : []);
+    }
+  },
+);
+
+test("where only reading goes, it is so without TLS, too, and no tunnel leads to port 80", async () => {
+  let text = "";
+  const port = await listen(
+    createTcp((socket) => {
+      socket.on("data", (piece) => (text += piece.toString()));
+      socket.end("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    }),
+  );
+  const readOnly = parseHosts([`${name}:${port}`, name]);
+  const hosts = parseHosts([`${name}:${port}`, name], true);
+  const door = await open(port, { readOnly, hosts, secrets: [] });
+  const asks = async (bytes: string): Promise<string> => {
+    const client = connect(door.socket);
+    client.write(bytes);
+    const [answer] = (await once(client, "data")) as [Buffer];
+    client.destroy();
+    return answer.toString();
+  };
+  const to = (method: string) =>
+    `${method} http://${name}:${port}/a HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n`;
+  for (const method of ["PUT", "POST", "DELETE"]) expect(await asks(to(method))).toMatch(/^HTTP\/1\.1 405 /);
+  expect(await asks(`CONNECT ${name}:80 HTTP/1.1\r\nhost: a\r\n\r\n`)).toMatch(/^HTTP\/1\.1 403 /);
+  expect(text).toBe("");
+  expect(await asks(to("GET"))).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test.each([
+  ["10.1.2.3", true, false],
+  ["192.168.0.1", true, false],
+  ["fd12::1", true, false],
+  ["::ffff:10.1.2.3", true, false],
+  ["127.0.0.1", false, false],
+  ["169.254.169.254", false, false],
+])(
+  "a name that leads to %s is for the operator's hosts: %s, for anybody's: %s",
+  async (address, operators, anybodys) => {
+    for (const [hosts, isReached] of [
+      [parseHosts([name]), operators],
+      [grantedHosts([name], []), anybodys],
+      [[...grantedHosts([name], []), ...parseHosts([name])], operators],
+    ] as const) {
+      const denied: string[] = [];
+      const limits = { connectMs: 100 };
+      const over = { hosts, secrets: [], limits, proxy: () => null, resolve: async () => [address] };
+      const door = await open(443, { ...over, onDenied: (what) => void denied.push(what) });
+      const client = connect(door.socket);
+      client.write(`CONNECT ${name}:443 HTTP/1.1\r\nhost: a\r\n\r\n`);
+      await once(client, "data");
+      client.destroy();
+      expect(denied).toEqual(isReached ? [] : [`${name}:443`]);
+    }
+  },
+);
 
 test("by plain HTTP a placeholder stays one", async () => {
   let text = "";

@@ -15,19 +15,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
 import { TLSSocket, type SecureContext } from "node:tls";
-import { addressesOf, byTheSystem, isRefusedAddress } from "../lib/addresses.ts";
+import { addressesOf, byTheSystem, mayLeadTo } from "../lib/addresses.ts";
 import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { endToEnd } from "../lib/end-to-end.ts";
 import { connectThrough, proxyAgents, type ProxyAgent } from "../lib/upstream.ts";
 import { createAuthority } from "./authority.ts";
 import {
-  objectionTo,
-  putIn,
+  endedRequest,
+  isReadOnly,
   requireHeaderValues,
-  secretsFor,
+  requireReading,
+  ruleFor,
   takenOut,
   type AgentSecret,
   type HostAndPort,
+  type Rule,
 } from "./placeholders.ts";
 import { Refusal, refusalOf, refuse, say } from "./refusal.ts";
 
@@ -46,6 +48,8 @@ export type DoorOptions = {
   hosts: readonly AllowedHost[];
   /** What the client has placeholders for. Absent: none. */
   secrets?: readonly AgentSecret[];
+  /** Hosts to which only requests that read go. Absent: none. */
+  readOnly?: readonly AllowedHost[];
   /** Called for each refusal: `registry.example.com:443`. */
   onDenied: (name: string) => void;
   /**
@@ -67,7 +71,7 @@ export type Door = AsyncDisposable & {
   socket: string;
   /** Of 127.0.0.1; null: it has none. */
   port: number | null;
-  /** Of the authority that its client has to trust for hosts with secrets, PEM; null: there are none. */
+  /** Of the authority that its client has to trust for hosts whose TLS ends here, PEM; null: there are none. */
   certificate: string | null;
 };
 
@@ -88,6 +92,7 @@ type Settings = Required<Omit<DoorOptions, "proxy">> & {
  * | `/path` of a route, or `http://any.invalid/path` | goes to the route's target, with what only the service knows |
  * | any other `/path` | 404 |
  * | CONNECT to a host that a secret names | TLS ends here, and each request goes there with the secret's value |
+ * | to one that is only read from | as well, and what does not read is 405 |
  * | CONNECT, `http://host/…`, and the host is in the list | goes there unread |
  * | the same, not in the list, or it leads to an address of this host, link-local or of metadata | 403, and told |
  * | the name cannot be resolved; the host cannot be reached | 502; 504 after 10 s |
@@ -101,16 +106,17 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const limits = { ...usual, ...options.limits };
   const { connectMs, atOnce } = limits;
   const set = { agents, limits, proxies: proxyAgents(options.proxy) };
-  const usually = { resolve: byTheSystem, word: null, within: tmpdir(), secrets: [] };
+  const usually = { resolve: byTheSystem, word: null, within: tmpdir(), secrets: [], readOnly: [] };
   const settings: Settings = { ...usually, ...options, ...set };
   requireHeaderValues(settings.secrets);
-  const authority = settings.secrets.length === 0 ? null : await createAuthority();
+  const isEnding = settings.secrets.length + settings.readOnly.length > 0;
+  const authority = isEnding ? await createAuthority() : null;
   const directory = await mkdtemp(join(settings.within, "door-"));
   const socket = join(directory, "s");
   if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
   const clients = new Set<Duplex>();
   const [busy, known] = [new WeakSet<Duplex>(), new WeakSet<Duplex>()];
-  const ended = new WeakMap<Duplex, Ended>();
+  const ended = new WeakMap<Duplex, Rule & { how: Way }>();
   /** A connection whose client has said the word is the run's. */
   const isRun = ({ socket: client, headers }: IncomingMessage): boolean => {
     if (says(headers, settings.word)) known.add(client);
@@ -140,7 +146,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
     counted(async () => {
       const target =
         inside !== undefined
-          ? toEnded(settings, asked, inside)
+          ? toEnded(settings, endedRequest(asked, inside), inside.how)
           : path === undefined
             ? await toHost(settings, asked)
             : toRoute(settings, asked, path);
@@ -160,15 +166,14 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
     }
     counted(async () => {
       const target = targetOf(asked);
-      const secrets = secretsFor(settings.secrets, target);
-      if (authority === null || secrets.length === 0)
-        return connected(client, head, await tunnel(settings, target));
+      const rule = ruleFor(settings, target);
+      if (authority === null || rule === null) return connected(client, head, await tunnel(settings, target));
       const how = await judged(settings, target);
       const context = await authority.contextFor(target.name);
       if (client.destroyed) return;
       endTls(client, head, { context, connectMs }, (plain) => {
         known.add(plain);
-        ended.set(plain, { target, secrets, how });
+        ended.set(plain, { ...rule, how });
         server.emit("connection", plain);
       });
     }).catch((error: unknown) => say(client, refusalOf(error)));
@@ -204,9 +209,6 @@ const connected = (client: Duplex, head: Buffer, host: Socket): void => {
   host.once("close", () => client.destroy());
   host.on("error", () => host.destroy());
 };
-
-/** Of a connection whose TLS is ended here. */
-type Ended = { target: HostAndPort; secrets: readonly AgentSecret[]; how: Way };
 
 /** Calls with what comes out of TLS once its handshake is over; a client that does not finish it is let go. */
 const endTls = (
@@ -283,30 +285,22 @@ const toRoute = ({ routes, agents, proxies }: Settings, asked: IncomingMessage, 
 
 const toEnded = (
   { agents }: Settings,
-  asked: IncomingMessage,
-  { target, secrets, how: { agent, lookup } }: Ended,
-): Target => {
-  const { servername } = asked.socket as TLSSocket & { servername: string | false };
-  const { method, url: path = "/", headers } = asked;
-  const objection = objectionTo({ method, url: path, headers, servername }, target);
-  if (objection !== null) throw new Refusal(objection.status, objection.message);
-  const name = target.name.includes(":") ? `[${target.name}]` : target.name;
-  const url = new URL(`https://${name}:${target.port}`);
-  return {
-    url,
-    headers: { ...putIn(endToEnd(asked), secrets), host: url.host },
-    // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
-    how: { path, lookup, agent: agent || (agents["https:"] ?? false), rejectUnauthorized: true },
-    secrets,
-  };
-};
+  { path, ...request }: ReturnType<typeof endedRequest>,
+  { agent, lookup }: Way,
+): Target => ({
+  ...request,
+  // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+  how: { path, lookup, agent: agent || (agents["https:"] ?? false), rejectUnauthorized: true },
+});
 
 const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Target> => {
   const url = URL.canParse(asked.url ?? "") ? new URL(asked.url ?? "") : null;
   if (url?.protocol !== "http:" || url.username !== "" || url.password !== "")
     throw new Refusal(400, "Ask for http://host/path, or CONNECT host:port");
   const name = url.hostname.replace(/^\[|\]$/g, "");
-  const how = await judged(settings, { name, port: Number(url.port || 80) });
+  const target = { name, port: Number(url.port || 80) };
+  requireReading(asked, { secrets: [], reads: isReadOnly(settings.readOnly, target) });
+  const how = await judged(settings, target);
   return { url, headers: { ...endToEnd(asked), host: url.host }, how };
 };
 
@@ -325,7 +319,7 @@ const judged = async (
   const how = judge(hosts, { name, port });
   if (how === "refused") deny("is not in the list of hosts that this run may reach");
   const addresses = await addressesOf(name, resolve, limits.connectMs);
-  const good = how === "local" ? addresses : addresses?.filter((each) => !isRefusedAddress(each));
+  const good = addresses?.filter((each) => mayLeadTo(how, each));
   if (good?.length === 0 && addresses?.length !== 0) deny("leads to an address that no agent may reach");
   // A proxy resolves names as well, also those that have no address here.
   const scheme = port === 80 ? "http" : "https";

@@ -1,5 +1,8 @@
 import type { IncomingMessage } from "node:http";
-import { judge, parseHosts } from "../lib/allowed-hosts.ts";
+import type { TLSSocket } from "node:tls";
+import { judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { endToEnd } from "../lib/end-to-end.ts";
+import { Refusal } from "./refusal.ts";
 
 /** A secret that a run knows by its placeholder only. */
 export type AgentSecret = {
@@ -27,7 +30,7 @@ export const requireHeaderValues = (secrets: readonly AgentSecret[]): void => {
     );
 };
 
-/** Those whose value goes to the host. Never to port 80, where all could read it. */
+/** The values that go to the host. Never to port 80, where all could read it. */
 export const secretsFor = (secrets: readonly AgentSecret[], target: HostAndPort): AgentSecret[] =>
   target.port === 80 ? [] : secrets.filter(({ hosts }) => judge(parseHosts(hosts), target) !== "refused");
 
@@ -61,6 +64,55 @@ export const takenOut = (headers: Headers, secrets: readonly AgentSecret[]): Hea
     typeof value === "string" ? without(value) : value.map(without),
   ]);
   return Object.fromEntries(changed) as Headers;
+};
+
+/** What the door does with requests to a host whose TLS it ends. */
+export type Rule = { target: HostAndPort; secrets: readonly AgentSecret[]; reads: boolean };
+
+/** For a host that is asked for by CONNECT; null: what goes there is not looked at. @throws Refusal */
+export const ruleFor = (
+  { secrets, readOnly }: { secrets: readonly AgentSecret[]; readOnly: readonly AllowedHost[] },
+  target: HostAndPort,
+): Rule | null => {
+  const rule = { target, secrets: secretsFor(secrets, target), reads: isReadOnly(readOnly, target) };
+  if (rule.reads && target.port === 80) throw new Refusal(403, "Ask for http://host/path, or port 443");
+  return rule.reads || rule.secrets.length > 0 ? rule : null;
+};
+
+export const isReadOnly = (hosts: readonly AllowedHost[], target: HostAndPort): boolean =>
+  judge(hosts, target) !== "refused";
+
+/**
+ * What a setup sends, a host must not store where others read it: where only reading goes, GET and HEAD pass, and to a
+ * secret's host git's POST to fetch. Some servers take a method in a header for that of the request.
+ * @throws Refusal
+ */
+export const requireReading = (
+  { method = "", url = "", headers }: Pick<IncomingMessage, "method" | "url" | "headers">,
+  { secrets, reads }: Omit<Rule, "target">,
+): void => {
+  const isFetch =
+    secrets.length > 0 &&
+    method === "POST" &&
+    /^[^?#]*\/git-upload-pack$/.test(url) &&
+    headers["content-type"] === "application/x-git-upload-pack-request";
+  const isOther = Object.keys(headers).some((name) => /^x-(http-)?method/.test(name));
+  if (reads && (isOther || !(["GET", "HEAD"].includes(method) || isFetch)))
+    throw new Refusal(405, "In a setup this host is for reading: GET, HEAD, and git fetch of a secret's");
+};
+
+/** Where a request in a connection whose TLS is ended here goes. @throws Refusal */
+export const endedRequest = (asked: IncomingMessage, rule: Rule) => {
+  const { servername } = asked.socket as TLSSocket & { servername: string | false };
+  const { method, url: path = "/", headers } = asked;
+  const { target, secrets } = rule;
+  const objection = objectionTo({ method, url: path, headers, servername }, target);
+  if (objection !== null) throw new Refusal(objection.status, objection.message);
+  requireReading(asked, rule);
+  const url = new URL(
+    `https://${target.name.includes(":") ? `[${target.name}]` : target.name}:${target.port}`,
+  );
+  return { url, path, headers: { ...putIn(endToEnd(asked), secrets), host: url.host }, secrets };
 };
 
 type Asked = Pick<IncomingMessage, "method" | "url" | "headers"> & {

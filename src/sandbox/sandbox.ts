@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join } from "node:path";
-import { parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { grantedHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import type { Wall } from "../lib/command.ts";
 import { isBelow } from "../lib/is-below.ts";
 import { limit, removeGroups, type Limited, type Limits } from "../lib/process/limits.ts";
@@ -48,6 +48,8 @@ export type Run = {
   allowed: Allowed;
   /** What it has placeholders for, and may reach the hosts of; see `secretsProblem`. Absent: none. */
   secrets?: readonly AgentSecret[];
+  /** Hosts to which only requests that read go. Absent: none. */
+  readOnly?: readonly AllowedHost[];
   /**
    * What stands inside for the model's credential. Where others can reach the door, too, it answers only requests that carry
    * it: as `authorization: Bearer`, `x-api-key`, or password of the proxy. Absent: routes are not asked for there.
@@ -201,15 +203,15 @@ const secretsProblem = ({ secrets = [], allowed }: Pick<Run, "secrets" | "allowe
     : null;
 
 const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
-  const { allowed, routes, onDenied, secrets = [], word = randomUUID() } = run;
+  const { allowed, routes, onDenied, secrets = [], readOnly = [], word = randomUUID() } = run;
   const problem = secretsProblem(run);
   if (problem !== null) throw new Error(problem);
   await using made = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), beginning(service)));
   made.defer(() => removeTree(directory).catch(() => undefined));
   const { openNetwork } = allowed;
-  const hosts = [...allowed.hosts, ...secrets.flatMap((secret) => parseHosts(secret.hosts))];
-  const told = { routes, hosts, secrets, onDenied, within: directory };
+  const hosts = [...allowed.hosts, ...secrets.flatMap((secret) => grantedHosts(secret.hosts, allowed.hosts))];
+  const told = { routes, hosts, secrets, readOnly, onDenied, within: directory };
   const door = made.use(await openDoor({ ...told, ...(kind.sharesNetwork && { word }) }));
   const trust =
     door.certificate === null ? null : await writeTrust(await realpath(directory), door.certificate);
@@ -243,11 +245,20 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   );
   const path = [...programs.path, run.path].join(delimiter);
   const login = kind.sharesNetwork ? `run:${word}@` : "";
+  // With the host's network, a connection to a secret's host must be told to come by the door.
+  const viaDoor = kind.sharesNetwork ? secrets.flatMap((secret) => secret.hosts) : [];
+  const isDirect = (name: string): boolean => !viaDoor.some((host) => host.startsWith(`${name}:`));
+  const direct = ["localhost", "127.0.0.1", "::1", modelHost].filter(isDirect);
   const all = made.move();
   return {
     box,
     model,
-    env: { ...env, ...trust?.env, PATH: path, ...(openNetwork ? {} : proxied(`http://${login}${proxy}`)) },
+    env: {
+      ...env,
+      ...trust?.env,
+      PATH: path,
+      ...(openNetwork ? {} : proxied(`http://${login}${proxy}`, direct)),
+    },
     limits: limits.kind,
     warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
     [Symbol.asyncDispose]: () => all.disposeAsync(),
@@ -309,12 +320,12 @@ const placesOf = async (
 };
 
 /** They take the place of the operator's own, which may hold a password. */
-const proxied = (proxy: string): Record<string, string> => {
+const proxied = (proxy: string, direct: readonly string[]): Record<string, string> => {
   const names = {
     HTTP_PROXY: proxy,
     HTTPS_PROXY: proxy,
     ALL_PROXY: proxy,
-    NO_PROXY: `localhost,127.0.0.1,::1,${modelHost}`,
+    NO_PROXY: direct.join(),
   };
   const pairs = Object.entries(names).flatMap(([name, value]) => [
     [name, value],
