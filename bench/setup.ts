@@ -175,7 +175,7 @@ const giveTimes = async (directory: string): Promise<{ kept: number; copied: num
     for (let file = 0; file < count / 400; file += 1)
       await writeFile(join(at, String(file)), `${nth} `.repeat(200));
   }
-  const name = { text: "0".repeat(16), key: "0".repeat(16) };
+  const name = { text: "0".repeat(16), usual: "0".repeat(16), key: "0".repeat(16) };
   const key = "aaaaaaaaaaaa";
   const timed = async (work: () => Promise<unknown>): Promise<number> => {
     const began = performance.now();

@@ -4,9 +4,8 @@ import { operation } from "./operation.ts";
 import { isSecretName, isVariableName } from "./variable-name.ts";
 
 /**
- * - setup: given to the commands of a setup's `run`
- * - agent: the agent has a placeholder; the door of its sandbox puts the value into requests to the secret's hosts
- * - checks: given to the commands that check the work
+ * Who has a secret in its environment: the commands of a setup, the agent, or the commands that check the work. It is a
+ * placeholder there, and the door of the sandbox puts the value into requests to the secret's hosts; a plain one is its value.
  */
 export const secretPhases = ["setup", "agent", "checks"] as const;
 const SecretPhase = z.enum(secretPhases).meta({ example: "setup", description: "Who gets it" });
@@ -43,7 +42,7 @@ const known = {
     .default([])
     .meta({
       example: ["npm.acme.example"],
-      description: "Hosts that it is for; a phase `agent` needs one",
+      description: "Hosts whose requests get the value; without one it is plain, which phase `agent` refuses",
     }),
   header: z
     .string()
@@ -52,13 +51,30 @@ const known = {
     .default(null)
     .meta({
       example: null,
-      description: "Phase `agent`: the header that it is put into; null: Authorization",
+      description: "The header that it is put into; null: Authorization",
     }),
+  plain: z.boolean().default(false).meta({
+    example: false,
+    description: "Commands get the value itself in place of a placeholder, and can learn it",
+  }),
 };
 
+const Branches = z
+  .array(z.string().regex(/^[^\s\p{Cc}]{1,200}$/u, "must be a branch or a glob"))
+  .max(20)
+  .meta({
+    example: ["release/*"],
+    description: "Bases on which a setup gets a plain secret besides the remote's default branch; globs",
+  });
+
 /** What is known of a secret. Its value is never read again. */
-export const Secret = z.object({ ...known, created_at: Instant }).meta({ id: "Secret" });
+export const Secret = z
+  .object({ ...known, branches: Branches.default([]), created_at: Instant })
+  .meta({ id: "Secret" });
 export type Secret = z.infer<typeof Secret>;
+
+export const isPlain = ({ plain, hosts }: Pick<Secret, "plain" | "hosts">): boolean =>
+  plain || hosts.length === 0;
 
 /** Shortest value, characters: a shorter one would hide ordinary words. Longest, bytes: one variable holds it. */
 const [shortest, longest] = [8, 65_536];
@@ -71,19 +87,29 @@ const SecretValue = z
   .refine((text) => text.trim().length >= shortest, `must have at least ${shortest} characters that show`);
 
 const SetSecretInput = z
-  .strictObject({ ...known, value: SecretValue.meta({ example: "npm_0123456789abcdef" }) })
-  .refine(({ phase, hosts }) => phase !== "agent" || hosts.length > 0, {
+  .strictObject({
+    ...known,
+    branches: Branches.nullable().default(null).describe("As in Secret; null: those that it has"),
+    value: SecretValue.meta({ example: "npm_0123456789abcdef" }),
+  })
+  .refine((secret) => secret.phase !== "agent" || !isPlain(secret), {
     path: ["hosts"],
-    error: "must name a host: an agent has a placeholder, and its value goes to these hosts only",
+    error:
+      "must name a host, and plain be false: an agent has a placeholder, and its value goes to hosts only",
   })
-  .refine(({ phase, value }) => phase !== "agent" || /^[\x20-\x7e]+$/.test(value), {
+  .refine((secret) => isPlain(secret) || /^[\x20-\x7e]+$/.test(secret.value), {
     path: ["value"],
-    error: "must be one line of ASCII in phase agent: it goes into a header",
+    error: "must be one line of ASCII: it goes into a header; with plain: true commands get it as it is",
   })
-  .refine(({ phase, header }) => phase === "agent" || header === null, {
+  .refine((secret) => !isPlain(secret) || secret.header === null, {
     path: ["header"],
-    error: "can be given in phase agent only",
+    error: "is for a secret that has hosts and is not plain",
+  })
+  .refine((secret) => secret.branches === null || (isPlain(secret) && secret.phase === "setup"), {
+    path: ["branches"],
+    error: "are for plain secrets of phase setup: a placeholder is given on every branch",
   });
+export type SetSecretInput = z.infer<typeof SetSecretInput>;
 
 /** A secret is known by these three together. */
 const Identity = z.strictObject({ name: SecretName, repo: Repo, phase: SecretPhase });

@@ -14,7 +14,6 @@ import type { Environments } from "../place/environments.ts";
 import { matchesRepository } from "../profiles/match.ts";
 import type { Limits, Profiles, ResolvedProfile } from "../profiles/profile.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
-import { type AgentSecrets, requireSandbox } from "../runner/secrets.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import { toJob } from "../store/job-record.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
@@ -164,13 +163,12 @@ type TaskChecks = {
   profiles: Profiles;
   /** Throws a `ServiceError` when agents cannot use the model, or a budget is spent. */
   requireAgent: Budgets["require"];
-  secrets: Pick<Secrets, "namesForAgent">;
-  agentSecrets: AgentSecrets;
+  secrets: Pick<Secrets, "requireSandbox">;
 };
 
 /** Checks what a submitted task names: repository, base ref, MCP file, profile and its budget. Throws a `ServiceError`. */
 export const createTaskCheck =
-  ({ repos, profiles, requireAgent, secrets, agentSecrets }: TaskChecks) =>
+  ({ repos, profiles, requireAgent, secrets }: TaskChecks) =>
   async (
     { repo_url, base_ref, repositories, file_path, profile: name, task, options, allow_hosts }: RunTaskInput,
     principal: string,
@@ -186,7 +184,7 @@ export const createTaskCheck =
     requireAllowed(allow_hosts, profile);
     if (options.setup_only !== true)
       await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
-    requireSandbox(await secrets.namesForAgent(repoUrl), agentSecrets);
+    await secrets.requireSandbox(repoUrl);
     const isGiven = base_ref !== "" || repoUrl === "";
     const base = isGiven ? { baseRef: base_ref, warning: null } : await repos.baseLeftOut(repoUrl);
     return { repoUrl, repositories: further, profile, ...base };

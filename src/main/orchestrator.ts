@@ -184,9 +184,9 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   await environments
     .start()
     .catch((err: unknown) => log.warn({ err }, "warm environments were not tidied up"));
-  const secrets = createSecrets({ ...context, store: stores.secrets });
+  const isSandboxed = sandbox.mode !== "off";
+  const secrets = createSecrets({ ...context, store: stores.secrets, isSandboxed });
   void secrets.maskAll();
-  const agentSecrets = { isSandboxed: sandbox.mode !== "off", inTheOpen: settings.secretsUnsandboxed };
   const runCommand = createRunCommand({ settings, env, redact, sandbox });
   const runner = createRunner({
     ...context,
@@ -204,11 +204,12 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
         ownHome: sandbox.mode === "bwrap" ? settings.agentHome : null,
       }),
       requireRoom: disks.requireRoom,
-      isSandboxed: agentSecrets.isSandboxed,
+      isSandboxed,
       settings,
     }),
     secrets,
-    agentSecrets,
+    isOwnBranch: async (url, branch) =>
+      (await store.hasBranch(url, branch)) || (await repos.hasWorktreeOn(url, branch)),
     agent,
     isTaken: async (sessionId) => (await store.findBySession(sessionId)) !== null,
     credential,
@@ -262,7 +263,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     ...context,
     store,
     queue,
-    check: createTaskCheck({ repos, profiles, requireAgent, secrets, agentSecrets }),
+    check: createTaskCheck({ repos, profiles, requireAgent, secrets }),
     putFiles: stores.taskFiles.put,
     admit,
     joinWorktree: worktrees.join,

@@ -24,14 +24,28 @@ test.each([
     "b",
     "nearest",
   ],
+  ["that of the default branch", [entry({ text: "usual" })], "k", "warm"],
+  [
+    "the whole one of two with the same key",
+    [entry({ isWhole: false, usedAt: 3 }), entry({ text: "usual" })],
+    "k",
+    "warm",
+  ],
+  ["nothing of another branch", [entry({ text: "of another branch" })], null, "cold"],
 ])("of kept environments a job gets what fits: %s", (_, entries, key, cache) => {
-  const found = choose(entries, { text: "t", key: "k" });
+  const found = choose(entries, { text: "t", usual: "usual", key: "k" });
   expect({ key: found.entry?.key ?? null, cache: found.cache }).toEqual({ key, cache });
 });
 
 test("an environment is found by repository, commands, env, paths, programs, reach and lock files", () => {
   const setup = { run: ["npm ci"], env: {}, cache: { key: ["a"], paths: ["p"] } };
-  const facts = { repoUrl: "https://host/acme/app", programs: "node: v24", locks: ["1"], reach: ["npm"] };
+  const facts = {
+    repoUrl: "https://host/acme/app",
+    programs: "node: v24",
+    locks: ["1"],
+    reach: ["npm"],
+    branch: "topic",
+  };
   const name = nameOf(setup, facts);
   expect(nameOf({ ...setup }, { ...facts })).toEqual(name);
   const others = [
@@ -41,10 +55,13 @@ test("an environment is found by repository, commands, env, paths, programs, rea
     nameOf({ ...setup, cache: { key: ["a"], paths: ["q"] } }, facts),
     nameOf(setup, { ...facts, programs: "node: v22" }),
     nameOf(setup, { ...facts, reach: ["npm", "/private"] }),
+    nameOf(setup, { ...facts, branch: "other" }),
   ];
   expect(others.map(({ text }) => text)).not.toContain(name.text);
+  expect(nameOf(setup, { ...facts, branch: "" }).text).toBe(name.usual);
   expect(nameOf(setup, { ...facts, locks: ["2"] })).toEqual({
     text: name.text,
+    usual: name.usual,
     key: expect.not.stringMatching(name.key),
   });
 });

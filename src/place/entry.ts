@@ -6,13 +6,18 @@ import { withoutPorts } from "./ports.ts";
 /**
  * A kept environment: what a setup left in its cache paths.
  *
- * `text` says by what it was made (commands, paths, variables, programs), `key` of which lock files: it fits exactly where both
- * are the same, and nearly where `text` is. Both are 16 hex digits.
+ * `text` says by what it was made (commands, paths, variables, programs, branch), `key` of which lock files: it fits exactly
+ * where both are the same, and nearly where `text` is. Both are 16 hex digits.
  */
-export type EntryName = { text: string; key: string };
+export type EntryName = {
+  text: string;
+  key: string;
+  /** The text of an entry of the default branch, on which no agent decides: it fits all. Absent: none does. */
+  usual?: string;
+};
 
 /** The facts stored beside an entry. */
-export type EntryFacts = EntryName & {
+export type EntryFacts = Omit<EntryName, "usual"> & {
   repoUrl: string;
   /** As the setup names them: those that are in it. */
   paths: string[];
@@ -29,7 +34,7 @@ export type Entry = EntryFacts & {
 
 /**
  * `programs`: what says which programs it was made with. `locks`: the content of each lock file; null: it is missing. `reach`: what
- * its commands may use: what one profile lets them read gets to no job of another.
+ * its commands may use: what one profile lets them read gets to no job of another. `branch`: of the base; empty: the default one.
  */
 export const nameOf = (
   { run, env, cache }: Pick<Setup, "run" | "env" | "cache">,
@@ -38,17 +43,19 @@ export const nameOf = (
     programs,
     locks,
     reach,
-  }: { repoUrl: string; programs: string; locks: (string | null)[]; reach: unknown },
-): EntryName => ({
-  text: digest([repoUrl, run, withoutPorts(env), cache, programs, reach]),
-  key: digest(locks),
-});
+    branch,
+  }: { repoUrl: string; programs: string; locks: (string | null)[]; reach: unknown; branch: string },
+): EntryName => {
+  const textOf = (base: string): string =>
+    digest([repoUrl, run, withoutPorts(env), cache, programs, reach, base]);
+  return { text: textOf(branch), usual: textOf(""), key: digest(locks) };
+};
 
 const digest = (value: unknown): string =>
   createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
 
 /**
- * What a job gets of the entries of its repository.
+ * What a job gets of the entries of its branch and of the default branch.
  *
  * | there is one with               | it gets                         | `run`      | `cache`   |
  * |---------------------------------|---------------------------------|------------|-----------|
@@ -59,10 +66,11 @@ const digest = (value: unknown): string =>
  */
 export const choose = (
   entries: readonly Entry[],
-  { text, key }: EntryName,
+  { text, usual, key }: EntryName,
 ): { entry: Entry | null; cache: "warm" | "nearest" | "cold" } => {
-  const near = entries.filter((entry) => entry.text === text);
-  const same = near.find((entry) => entry.key === key);
+  const near = entries.filter((entry) => [text, usual].includes(entry.text));
+  const fitting = near.filter((entry) => entry.key === key);
+  const same = fitting.find(({ isWhole }) => isWhole) ?? fitting[0];
   const entry = same ?? near.toSorted((a, b) => b.usedAt - a.usedAt)[0] ?? null;
   return { entry, cache: entry === null ? "cold" : same?.isWhole === true ? "warm" : "nearest" };
 };

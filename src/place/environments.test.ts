@@ -26,7 +26,7 @@ import { createWarm } from "./warm.ts";
 
 const log = createLog("silent", (text) => text);
 const never = new AbortController().signal;
-const name = { text: "0".repeat(16), key: "1".repeat(16) };
+const name = { text: "0".repeat(16), usual: "0".repeat(16), key: "1".repeat(16) };
 const [ours, theirs] = ["aaaaaaaaaaaa", "bbbbbbbbbbbb"] as const;
 
 const open = async (over: Partial<Parameters<typeof createEnvironments>[0]> = {}) => {
@@ -230,6 +230,7 @@ const setup: Setup = {
   timeout: 60,
   goesOnFailed: false,
   env: {},
+  withheld: {},
   hosts: [],
   asked: [],
   versions: {},
@@ -259,6 +260,7 @@ const jobs = async (environments: Environments, seconds = 60) => {
         },
         worktree: { path, ownDir: dirname(home), repoKey: ours, repoUrl: "https://host/a" } as Worktree,
         isUntouched: true,
+        branch: "",
         search: async () => undefined,
         reach: [],
       },

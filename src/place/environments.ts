@@ -147,7 +147,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
 
     /** Whether `run` need not be run. */
     isWhole: async (repoKey: string, name: EntryName): Promise<boolean> =>
-      (await read(repoKey, `${name.text}-${name.key}`))?.isWhole === true,
+      choose(await listOf(repoKey), name).cache === "warm",
 
     /** Locks an entry, so that one job at a time builds it; null: it was not its turn within the time. */
     turn: async (

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { parseHosts } from "../lib/allowed-hosts.ts";
+import { judge, parseHosts, presetHosts } from "../lib/allowed-hosts.ts";
 import { missingVersions, reachOf, reachWithSecrets, scriptOf, setupOf, versionScript } from "./plan.ts";
 
 const nothing = {
@@ -12,6 +12,7 @@ const nothing = {
   timeout: 600,
   goesOnFailed: false,
   env: {},
+  withheld: {},
   hosts: [],
   asked: [],
   versions: {},
@@ -85,23 +86,37 @@ test("the network is open to a setup whose profile says so, or whose repository 
   expect(isOpen([], ["*"], [], true)).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
 });
 
-const ofPackages = reachWithSecrets({ hosts: [], asked: [] }, agent(), []).allowed.hosts.map(
-  ({ name }) => name,
-);
+const permitted = ["npm", "registry.example:4873"];
 
 test.each([
-  // hosts of the profile, of the repository, of the agent, of the secrets → reached besides those of packages, refused
+  // hosts of the profile, of the repository, of the agent, of the secrets → reached besides those permitted, refused
   [["a.example"], ["b.example"], ["c.example"], [], [], ["a.example", "b.example"]],
   [["a.example"], ["a.example"], [], ["a.example"], ["a.example"], []],
   [["a.example:8443"], ["npm"], [], ["a.example"], ["a.example"], ["a.example:8443"]],
   [["*"], ["*"], ["a.example"], [], [], ["*"]],
-])("of %j and %j, with %j of the agent and %j of secrets, commands with them reach %j", (...row) => {
-  const [hosts, asked, own, ofSecrets, reached, refused] = row;
-  const found = reachWithSecrets({ hosts, asked }, agent(own, true), ofSecrets);
-  expect(found.allowed.hosts.map(({ name }) => name)).toEqual([...ofPackages, ...reached]);
+  [["pypi"], [], [], [], [], ["pypi.org", "files.pythonhosted.org"]],
+])("of %j and %j, with %j of the agent and %j of secrets, commands with values reach %j", (...row) => {
+  const [hosts, asked, own, secretHosts, reached, refused] = row;
+  const found = reachWithSecrets({ hosts, asked, permitted }, agent(own, true), secretHosts);
+  const names = found.allowed.hosts.map(({ name }) => name);
+  expect(names).toEqual(["registry.npmjs.org", "registry.yarnpkg.com", "registry.example", ...reached]);
   expect(found.refused).toEqual(refused);
   expect(found.allowed.openNetwork).toBe(false);
-  expect(ofPackages).toContain("registry.npmjs.org");
+});
+
+test("a setup with values only reads from what presets name, and no preset names where anybody may store files", () => {
+  const isRead = (name: string) => judge(presetHosts(), { name, port: 443 }) !== "refused";
+  const preset = ["registry.npmjs.org", "pypi.org", "github.com", "proxy.golang.org", "deb.debian.org"];
+  expect(preset.filter((name) => !isRead(name))).toEqual([]);
+  expect(["storage.googleapis.com", "a.example"].filter(isRead)).toEqual([]);
+});
+
+test("a secret's host is this machine's or a private one only where the operator names it", () => {
+  const listed = { ...agent(), hosts: parseHosts(["127.0.0.1:5432"], true) };
+  const secretHosts = ["127.0.0.1:5432", "127.0.0.1:6379"];
+  const found = reachWithSecrets({ hosts: [], asked: [] }, listed, secretHosts);
+  const how = [5432, 6379].map((port) => judge(found.allowed.hosts, { name: "127.0.0.1", port }));
+  expect(how).toEqual(["local", "public"]);
 });
 
 test("an address of this host is one only if the operator names it", () => {

@@ -1,6 +1,7 @@
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { JobSetup } from "../contract/setup.ts";
-import { everyHost, judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { mayReachAgent } from "../contract/variable-name.ts";
+import { everyHost, grantedHosts, judgeHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import type { SetupCache, SetupKeys, SetupService } from "../profiles/setup.ts";
 
 type Allowed = AgentLaunch["allowed"];
@@ -17,6 +18,8 @@ export type Setup = {
   timeout: number;
   goesOnFailed: boolean;
   env: Record<string, string>;
+  /** Those of `env` that the agent's CLI does not get, because the repository says them. */
+  withheld: Record<string, string>;
   /** Hosts that the profile names, and those that the repository asks for. */
   hosts: string[];
   asked: string[];
@@ -54,6 +57,9 @@ export const setupOf = (file: SetupKeys | null, profile: SetupKeys | null): Setu
     timeout: said("timeout", usualTimeout),
     goesOnFailed: said("on_failure", "fail") === "continue",
     env: said("env", {}),
+    withheld: Object.fromEntries(
+      Object.entries(profile?.env ? {} : (file?.env ?? {})).filter((each) => !mayReachAgent(...each)),
+    ),
     hosts: profile?.hosts ?? [],
     asked: profile?.hosts ? [] : (file?.hosts ?? []),
     versions: said("versions", {}),
@@ -77,10 +83,10 @@ export const reachOf = (
 ): { allowed: Allowed; refused: string[] } => {
   const listed = [...agent.hosts, ...parseHosts(permitted, true)];
   const isOpen = agent.openNetwork || permitted.includes(everyHost);
-  const wanted = parseHosts(asked).map((host) => ({ host, judged: judged(listed, host) }));
+  const wanted = parseHosts(asked).map((host) => ({ host, judged: judgeHost(listed, host) }));
   const refused = isOpen ? [] : wanted.filter((each) => each.judged === "refused");
   const granted = [
-    ...parseHosts(hosts).map((host) => ({ host, judged: judged(listed, host) })),
+    ...parseHosts(hosts).map((host) => ({ host, judged: judgeHost(listed, host) })),
     ...wanted.filter((each) => !refused.includes(each)),
   ];
   const openNetwork = agent.openNetwork || hosts.includes(everyHost) || (isOpen && asked.includes(everyHost));
@@ -97,25 +103,23 @@ export const reachOf = (
   };
 };
 
-/** Hosts of packages that every ecosystem's tools ask. */
-const packageHosts = ["npm", "pypi", "crates", "go", "debian"];
-
 /**
- * What commands with secrets may use: `refused` are hosts that they would reach without.
+ * What commands that have values may use: `refused` are hosts that they would reach without. To hosts of presets only requests
+ * that read go.
  *
- * | a host is                                    | it is reached                  |
- * |----------------------------------------------|--------------------------------|
- * | named with one of the secrets                | yes                            |
- * | of the presets npm, pypi, crates, go, debian | yes                            |
- * | anything else, whoever names it              | no                             |
+ * | a host is                            | it is reached |
+ * |--------------------------------------|---------------|
+ * | named with one of the secrets        | yes           |
+ * | in SERVICE_SETUP_HOSTS (`permitted`) | yes           |
+ * | anything else, whoever names it      | no            |
  */
 export const reachWithSecrets = (
-  { hosts, asked }: Pick<Setup, "hosts" | "asked">,
+  { hosts, asked, permitted = [] }: Pick<Setup, "hosts" | "asked"> & { permitted?: readonly string[] },
   agent: Allowed,
   secretHosts: readonly string[],
 ): { allowed: Allowed; refused: string[] } => {
-  const reached = [...parseHosts(packageHosts), ...parseHosts(secretHosts, true)];
-  const refused = parseHosts([...hosts, ...asked]).filter((host) => judged(reached, host) === "refused");
+  const reached = [...parseHosts(permitted, true), ...grantedHosts(secretHosts, agent.hosts)];
+  const refused = parseHosts([...hosts, ...asked]).filter((host) => judgeHost(reached, host) === "refused");
   return {
     allowed: { ...agent, openNetwork: false, hosts: reached },
     refused: [...([...hosts, ...asked].includes(everyHost) ? [everyHost] : []), ...refused.map(textOf)],
@@ -123,13 +127,6 @@ export const reachWithSecrets = (
 };
 
 const textOf = ({ name, port }: AllowedHost): string => (port === null ? name : `${name}:${port}`);
-
-/** Without a port both usual ones must be listed. */
-const judged = (listed: readonly AllowedHost[], { name, port }: AllowedHost) => {
-  const ports = port === null ? [443, 80] : [port];
-  const all = ports.map((each) => judge(listed, { name, port: each }));
-  return all.find((each) => each === "refused") ?? all[0] ?? "refused";
-};
 
 /** All commands in one shell's script, each in a shell of its own: the first that fails ends it. */
 export const scriptOf = (commands: readonly string[]): string =>

@@ -2,11 +2,12 @@ import type { AgentLaunch } from "../agents/agent.ts";
 import type { CommandEnd, RunCommand } from "../agents/command.ts";
 import type { JobSetup } from "../contract/setup.ts";
 import type { Run } from "../jobs/run.ts";
+import { parseHosts, presetHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import { parseSetupFile, setupFile, type SetupKeys } from "../profiles/setup.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
 import { findSecret } from "../secrets/find.ts";
-import { type JobSecret, variablesOf } from "../secrets/secrets.ts";
+import { hiddenOf, type JobSecret, valuesInside, variablesOf } from "../secrets/secrets.ts";
 import { servicesScript } from "./services.ts";
 import {
   type Ended,
@@ -48,8 +49,12 @@ type Job = {
   run: Run;
   worktree: Worktree;
   launch: Pick<AgentLaunch, "allowed" | "mounts">;
-  /** For `run` alone. */
+  /** Plain ones are for `run` alone. */
   secrets: readonly JobSecret[];
+  /** Why it does not get others, a sentence each. */
+  lacks: readonly string[];
+  /** Of the base; empty: the remote's default branch. */
+  branch: string;
   /** No agent has worked in the worktree: all that is not of its commit comes from a setup that was interrupted. */
   isUntouched: boolean;
 };
@@ -84,12 +89,17 @@ export const createSetup = (deps: Dependencies) => {
     const isTrusted = deps.isSandboxed || settings.setupUnsandboxed;
     if (source !== null && !isTrusted) warn(leftOut);
     const file = source === null || !isTrusted ? null : parsed(source);
-    return setupOf(file, setupFor(worktree.repoUrl));
+    const setup = setupOf(file, setupFor(worktree.repoUrl));
+    const withheld = Object.keys(setup?.withheld ?? {});
+    if (withheld.length > 0) warn(notForAgent(withheld));
+    return setup;
   };
 
   /** @throws SetupError when the agent is not to be started */
   const run = async (setup: Setup, job: Job): Promise<void> => {
     const began = performance.now();
+    const lacks = setup.run.length === 0 ? [] : job.lacks;
+    lacks.forEach(job.run.warn);
     const { allowed, refused } = reachOf(setup, job.launch.allowed, settings.setupHosts);
     if (refused.length > 0) job.run.warn(notPermitted(refused));
     const work = () => perform(setup, { ...job, launch: { ...job.launch, allowed } });
@@ -99,7 +109,8 @@ export const createSetup = (deps: Dependencies) => {
     job.run.note({ setup: { cache, seconds, exit_code, waited_seconds } }, { lazy: false });
     job.run.stage("setup", failure?.sentence);
     if (failure === null) return;
-    const { sentence, retryable } = failure;
+    const { retryable } = failure;
+    const sentence = [...lacks, failure.sentence].join(". ");
     if (setup.goesOnFailed && !failure.isFinal)
       return job.run.warn(`${sentence}; the agent was started all the same`);
     throw new SetupError(`${sentence}.\n${whatToDo}\n${log.slice(-shownTail)}`.trimEnd(), { retryable });
@@ -117,7 +128,7 @@ export const createSetup = (deps: Dependencies) => {
 
   const runAll = async (setup: Setup, job: Job, onDenied: (name: string) => void): Promise<Made> => {
     const { env, timeout } = setup;
-    const { jobId, run, worktree, launch, isUntouched, secrets } = job;
+    const { jobId, run, worktree, launch, isUntouched, secrets, branch } = job;
     const given = {
       jobId,
       cwd: worktree.path,
@@ -129,10 +140,15 @@ export const createSetup = (deps: Dependencies) => {
       onDenied,
     };
     let left = timeout;
+    const hidden = hiddenOf(secrets);
+    const readOnly = parseHosts(hidden.flatMap(({ hosts }) => hosts));
+    const everywhere = variablesOf(secrets.filter(({ plain }) => !plain));
+    const common = { secrets: hidden, readOnly, env: { ...env, ...everywhere } };
     const commands = async (script: string, more = {}): Promise<Ended> => {
       const onOutput = (text: string): void => run.event({ type: "setup", text });
       const ended = await runCommand({
         ...given,
+        ...common,
         ...more,
         run: script,
         timeoutSeconds: Math.max(1, left),
@@ -147,13 +163,16 @@ export const createSetup = (deps: Dependencies) => {
       const missing = missingVersions(setup.versions, programs);
       if (missing.length > 0) return { ...nothing, failure: lacking(missing) };
       const first = async () =>
-        setup.run.length === 0 ? nothing : await commands(scriptOf(setup.run), withSecrets(setup, job));
-      const values = secrets.map(({ value }) => value);
+        setup.run.length === 0
+          ? nothing
+          : await commands(scriptOf(setup.run), withPlain(setup, job, readOnly));
+      const values = valuesInside(secrets);
       const search = async (copy: string): Promise<void> => {
         const file = await findSecret(copy, [""], values, run.signal);
         if (file !== null) throw new InTheWay(`A secret's value is in ${file} of what the setup has made`);
       };
-      const asked = { run, worktree, isUntouched, search, reach: [launch.allowed, deps.isSandboxed] };
+      const reach = [launch.allowed, deps.isSandboxed];
+      const asked = { run, worktree, isUntouched, search, reach, branch };
       const made = await deps.warm.make(setup, asked, { programs, seconds: timeout, commands: first });
       const rest = `${servicesScript(setup.services)}${scriptOf(setup.each)}`;
       if (made.failure !== null) return made;
@@ -168,13 +187,15 @@ export const createSetup = (deps: Dependencies) => {
     }
   };
 
-  /** What commands with secrets get in place of the usual; nothing where there is none. */
-  const withSecrets = (setup: Setup, { launch, secrets, run }: Job) => {
-    if (secrets.length === 0) return {};
-    const hosts = secrets.flatMap((secret) => secret.hosts);
-    const { allowed, refused } = reachWithSecrets(setup, launch.allowed, hosts);
+  /** What commands with plain secrets get in place of the usual; nothing where there is none. */
+  const withPlain = (setup: Setup, { launch, secrets, run }: Job, readOnly: readonly AllowedHost[]) => {
+    if (secrets.every(({ plain }) => !plain)) return {};
+    const secretHosts = secrets.flatMap(({ hosts }) => hosts);
+    const asked = { ...setup, permitted: settings.setupHosts };
+    const { allowed, refused } = reachWithSecrets(asked, launch.allowed, secretHosts);
     if (refused.length > 0) run.warn(notWithSecrets(refused));
-    return { allowed, env: { ...setup.env, ...variablesOf(secrets) } };
+    const env = { ...setup.env, ...variablesOf(secrets) };
+    return { allowed, env, readOnly: [...readOnly, ...presetHosts()] };
   };
 
   /** What says which programs are there: those that it needs, and those that the kept environment depends on. */
@@ -273,7 +294,10 @@ const notPermitted = (names: readonly string[]): string =>
   `${setupFile} names hosts that a repository may not: ${names.slice(0, mostNames).join(", ")}; name them in sandbox.hosts or setup.hosts of the profile, or in SERVICE_SETUP_HOSTS`;
 
 const notWithSecrets = (names: readonly string[]): string =>
-  `run of the setup gets secrets, so it does not reach ${names.slice(0, mostNames).join(", ")}: name them with a secret (svc secrets set … --host), or run in each what needs them`;
+  `run of the setup gets plain secrets, so it does not reach ${names.slice(0, mostNames).join(", ")}: name them with a secret (svc secrets set … --host) or in SERVICE_SETUP_HOSTS, or run in each what needs them`;
+
+const notForAgent = (names: readonly string[]): string =>
+  `The agent's CLI does not get ${names.slice(0, mostNames).join(", ")} of env in ${setupFile}, because it changes which code programs load: commands of the setup, services and checks have it`;
 
 const wasRefused = (names: readonly string[]): string =>
   `The setup was refused ${names.join(", ")}: name them in its hosts`;

@@ -49,7 +49,10 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
   const signal = new AbortController().signal;
 
   /** A job of the remote, whose worktree is made ready. */
-  const ready = async (remote: Remote, { id = randomUUID(), aborted, secrets = [] }: Given = {}) => {
+  const ready = async (
+    remote: Remote,
+    { id = randomUUID(), aborted, secrets = [], base = "" }: Given = {},
+  ) => {
     const warnings: string[] = [];
     let text = "";
     const noted: JobPatch = {};
@@ -81,7 +84,8 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
       memoryBytes: null,
       processes: null,
     };
-    const job = { jobId: id, run, worktree, launch: { allowed }, isUntouched: true, secrets };
+    const place = { worktree, launch: { allowed }, isUntouched: true, branch: base };
+    const job = { jobId: id, run, secrets, lacks: [], ...place };
     if (setup !== null) await setUp.run(setup, job);
     return { worktree, warnings, text: () => text, setup: noted.setup };
   };
@@ -95,7 +99,7 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
   };
 };
 
-type Given = { id?: string; aborted?: AbortSignal; secrets?: JobSecret[] };
+type Given = { id?: string; aborted?: AbortSignal; secrets?: JobSecret[]; base?: string };
 
 const cache = { key: ["lock"], paths: ["deps", "built/here"] };
 
@@ -125,6 +129,9 @@ describe("a warm environment", () => {
       placeholder: "-",
       hosts: [],
       header: null,
+      plain: true,
+      isInside: true,
+      branches: [],
       created_at: "2026-01-02T03:04:05Z",
     };
     const secrets = [{ ...known, value: "canary-0123456789" }];
@@ -161,6 +168,17 @@ describe("a warm environment", () => {
     const third = await ready(remote);
     expect(await readFile(join(third.worktree.path, "deps/program"), "utf8")).toBe("program\n");
     expect(await runs()).toBe(1);
+  });
+
+  test("is given on the branch that it was made on; that of the default branch on all", async () => {
+    const { ready } = await makePlace();
+    const { remote } = await makeProject();
+    const cacheOn = async (base: string) => (await ready(remote, { base })).setup?.cache;
+    expect(await cacheOn("service/of-an-agent")).toBe("cold");
+    expect(await cacheOn("service/of-an-agent")).toBe("warm");
+    expect(await cacheOn("")).toBe("cold");
+    expect(await cacheOn("")).toBe("warm");
+    expect(await cacheOn("topic")).toBe("warm");
   });
 
   test("of another lock file is given, too, and `run` brings it up to date", async () => {

@@ -23,6 +23,8 @@ type Job = {
   isUntouched: boolean;
   /** The hosts and paths that its commands may use. */
   reach: unknown;
+  /** Of its base; empty: the remote's default branch. */
+  branch: string;
   /** Rejects when the directory has what no other job may get. */
   search: (directory: string) => Promise<void>;
 };
@@ -134,7 +136,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
         return { ...(await commands()), cache: "none", waited_seconds: 0 };
       await clear(paths, job);
       const locks = await locksOf(setup, job);
-      const name = nameOf(setup, { repoUrl, programs, locks, reach: job.reach });
+      const name = nameOf(setup, { repoUrl, programs, locks, reach: job.reach, branch: job.branch });
       const isThere = await environments.isWhole(repoKey, name);
       const { turn, waited_seconds } = isThere
         ? { turn: null, waited_seconds: 0 }

@@ -1,5 +1,5 @@
 import { isLoopbackHost } from "../config/formats.ts";
-import { parseRepoUrl } from "../contract/repository-url.ts";
+import { parseRepoUrl, repositoryName } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { programFiles } from "../lib/process/program-files.ts";
@@ -30,8 +30,9 @@ import {
 import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
+import { type NewObjects, readNewObjects } from "./new-objects.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
-import { baseLeftOut, checkRef } from "./ref.ts";
+import { askHead, baseLeftOut, checkRef } from "./ref.ts";
 import { lends, type Worktree, type WorktreeOnDisk } from "./repos.ts";
 import { savedIn } from "./saved.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
@@ -92,6 +93,9 @@ export const createRepos = ({
     checkLocalRepository,
     checkRef,
     baseLeftOut: (url: string) => baseLeftOut(context, url),
+    /** The remote's default branch; null: it does not say. */
+    defaultBranch: async (url: string, signal: AbortSignal): Promise<string | null> =>
+      (await askHead({ ...context, signal }, url).catch(() => null))?.branch ?? null,
     createMissing: asked(createMissing),
     fetch: asked((git, { url }: { url: string }) => fetchRepo(git, { url, allowLocal })),
     checkOutFiles: asked(checkOutFiles),
@@ -113,6 +117,8 @@ export const createRepos = ({
       salvage({ ...context, signal }, worktree, name),
     capture: on(captureCommit),
     diff: asked(diffChange),
+    readNewObjects: (worktree: Worktree, objects: NewObjects, signal: AbortSignal) =>
+      readNewObjects({ ...context, signal }, worktree, objects),
     tryPush: on(tryPush),
     push: on(pushBranch),
     openPullRequest: asked(openPullRequest),
@@ -138,6 +144,12 @@ export const createRepos = ({
     },
     /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
+    /** Whether a worktree of the repository is on the branch. */
+    hasWorktreeOn: async (repoUrl: string, branch: string): Promise<boolean> => {
+      const all = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
+      const own = all.flatMap((owned) => (owned?.worktree.branch === branch ? [owned.worktree.repoUrl] : []));
+      return own.map(repositoryName).includes(repositoryName(repoUrl));
+    },
     /** Removes unfinished files that a crash left under the root. Call it at the start; one service uses a root. */
     clearRoot: () => removeTornOwners(context),
     /** The path of a worktree with this id, whether it exists or not. */

@@ -10,7 +10,7 @@ import { matchesAny } from "../profiles/match.ts";
 import { withoutPorts } from "../place/ports.ts";
 import { ProfileError, type ResolvedProfile } from "../profiles/profile.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
-import { type JobSecret, variablesOf } from "../secrets/secrets.ts";
+import { hiddenOf, type JobSecret, variablesOf } from "../secrets/secrets.ts";
 import type { BaseChecks } from "../store/base-checks.ts";
 
 /** What is checked for a job. */
@@ -79,6 +79,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       borrows: borrowedBy(worktree),
       allowed: launch.allowed,
       env: { ...launch.env, ...variablesOf(secrets) },
+      secrets: hiddenOf(secrets),
       mounts: launch.mounts,
       timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
       signal: run.signal,

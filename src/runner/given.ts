@@ -3,10 +3,12 @@ import type { TaskFile } from "../contract/run-options.ts";
 import type { Run } from "../jobs/run.ts";
 import type { Setup } from "../place/plan.ts";
 import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
+import { servicesScript } from "../place/services.ts";
 import type { SetUp } from "../place/setup.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Repos } from "../repos/repos.ts";
+import { whyWithheld } from "../secrets/plain.ts";
 import type { JobSecrets, Secrets } from "../secrets/secrets.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { TaskFiles } from "../store/task-files.ts";
@@ -23,6 +25,8 @@ export type Readying = {
   taskFiles: TaskFiles;
   setup: SetUp;
   secrets: Pick<Secrets, "forJob">;
+  /** Whether a branch of the repository is, or may be, one that this service pushed. */
+  isOwnBranch: (repoUrl: string, branch: string) => Promise<boolean>;
   settings: { portRange: string };
 };
 
@@ -37,8 +41,10 @@ export type Given = {
   progress: Progress;
   secrets: JobSecrets;
   files: Attached;
-  /** Its ports, and what its setup says for its agent and checks. */
+  /** Its ports, and what its setup says for its checks. */
   within: Pick<AgentLaunch, "env" | "before" | "mounts">;
+  /** What its agent has in place of that. */
+  forAgent: Pick<AgentLaunch, "env" | "before">;
 };
 
 /** Readies all that a job's agent and checks are given. */
@@ -83,7 +89,12 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
     const secrets = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
     const files: Attached = { parts: [], said: null };
-    const given: Given = { run, profile, place, definitions, progress, within, secrets, files };
+    const { services = [], withheld = {} } = setup ?? {};
+    const forAgent = {
+      env: Object.fromEntries(Object.entries(env).filter(([name]) => !Object.hasOwn(withheld, name))),
+      before: servicesScript(services, withheld),
+    };
+    const given: Given = { run, profile, place, definitions, progress, within, forAgent, secrets, files };
     if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
@@ -98,8 +109,25 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const { run, place } = given;
     const launch = await launchOf(record, given);
     const goesOnFailed = setup.goesOnFailed && record.options.setup_only !== true;
-    const job = { jobId, run, worktree: place.worktree, launch, isUntouched, secrets: given.secrets.setup };
+    const { worktree } = place;
+    const { branch, ...secrets } = await baseOf(setup, given, isUntouched);
+    const job = { jobId, run, worktree, launch, isUntouched, branch, ...secrets };
     await care.afterSetup(given, () => deps.setup.run({ ...setup, goesOnFailed }, job));
+  };
+
+  /** By the base of the work: the secrets of its setup, why it lacks others, and whose warm environments it shares. */
+  const baseOf = async (setup: Setup, { place, secrets, run }: Given, isUntouched: boolean) => {
+    const { repoUrl, baseRef: branch } = place.own;
+    const isAsked = repoUrl !== "" && (setup.cache !== null || secrets.setup.some(({ plain }) => plain));
+    const defaultBranch = isAsked ? await repos.defaultBranch(repoUrl, run.signal) : null;
+    const isOwn = branch.startsWith("service/") || (isAsked && (await deps.isOwnBranch(repoUrl, branch)));
+    const base = { branch, defaultBranch, isOwn, isUntouched };
+    const why = (secret: JobSecrets["setup"][0]) => (secret.plain ? whyWithheld(secret, base) : null);
+    return {
+      branch: branch === defaultBranch && !isOwn ? "" : branch,
+      secrets: secrets.setup.filter((secret) => why(secret) === null),
+      lacks: secrets.setup.flatMap((secret) => why(secret) ?? []),
+    };
   };
 
   const launchOf = async (record: JobRecord, { profile, place, progress, within }: Given) => {

@@ -78,7 +78,8 @@ export const claimJob = async (
       ...setup,
     }),
     secrets: { forJob: async () => ({ setup: [], agent: [], checks: [], ...secrets }) },
-    agentSecrets: { isSandboxed: true, inTheOpen: [] },
+    isOwnBranch: async (url, branch) =>
+      (await store.hasBranch(url, branch)) || (await repos.hasWorktreeOn(url, branch)),
     profiles: createProfiles({
       settings: { sharedFsRoot: null, defaultProfile: "code", hooksProfile: "coding", agentCliTimeout: 3600 },
       companions: async () => null,
@@ -146,6 +147,7 @@ export const claimJob = async (
       stop.signal,
     );
   return {
+    store,
     /** In which profiles are. */
     home: directory,
     record,

@@ -6,6 +6,7 @@ import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redact } from "../lib/redact.ts";
 import { borrowedBy } from "../repos/repos.ts";
+import { hiddenOf, variablesOf } from "../secrets/secrets.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import {
@@ -31,7 +32,7 @@ import {
   unansweredRun,
 } from "./ends.ts";
 import { createReadying, type Given, type Readying } from "./given.ts";
-import { type AgentSecrets, createSecretCare, launchWith } from "./secrets.ts";
+import { createSecretCare } from "./secrets.ts";
 import { createSaving, type Saving } from "./saving.ts";
 import {
   commitOthers,
@@ -50,7 +51,6 @@ import { type JobTurnOutcome, LostOwnership, runJobAgent } from "./turn.ts";
 type Dependencies = Readying & {
   agent: Agent;
   checks: RunChecks;
-  agentSecrets: AgentSecrets;
   newId: () => string;
   /** Whether a job has a session of this id. */
   isTaken: (sessionId: string) => Promise<boolean>;
@@ -184,8 +184,9 @@ export const createRunner = (deps: Dependencies) => {
     };
     // Each process has a launch of its own: an agent can change what the one before was given.
     const start = async (job: JobRecord) => {
-      const launch = launchWith(given.secrets.agent, await launchOf(job, given), deps.agentSecrets);
-      const env = { ...launch.env, ...repositoriesVariable(job, worktree, others) };
+      const { agent: secrets } = given.secrets;
+      const launch = { ...(await launchOf(job, given)), ...given.forAgent, secrets: hiddenOf(secrets) };
+      const env = { ...launch.env, ...variablesOf(secrets), ...repositoriesVariable(job, worktree, others) };
       return await runJobAgent({ ...turn, record: job, launch: { ...launch, env } });
     };
     const agent = await start(record);
@@ -233,8 +234,8 @@ export const createRunner = (deps: Dependencies) => {
     if (!isRed) run.note(await keepFiles(record, place.worktree, run.warn));
     const facts = { ...progress.facts, ...ended };
     if (work === null) return { kind: "succeeded", patch: { ...facts, branch: null } };
-    const search = ({ worktree }: Work, { isAhead, paths }: Committed): Promise<void> =>
-      isAhead ? care.requireNonePushed({ ...given, place: { worktree } }, paths) : Promise.resolve();
+    const search = ({ worktree }: Work, { isAhead, tip }: Committed): Promise<void> =>
+      isAhead && tip !== null ? care.requireNonePushed(given, worktree, tip) : Promise.resolve();
     await search(about, work);
     const all = { ...work, diffStat: diffStatOf(work, left) };
     const delivery = { ...about, work: all, profile, agent, ended, checks };

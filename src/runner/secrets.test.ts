@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -5,7 +6,6 @@ import { secretPhases } from "../contract/secret.ts";
 import { plainGit } from "../repos/plain-git.fixture.ts";
 import type { JobSecret, JobSecrets } from "../secrets/secrets.ts";
 import { claimJob } from "./runner.fixture.ts";
-import { launchWith } from "./secrets.ts";
 import { findSecret } from "../secrets/find.ts";
 
 const secretOf = (phase: string): JobSecret => ({
@@ -14,6 +14,9 @@ const secretOf = (phase: string): JobSecret => ({
   placeholder: `placeholder-${phase}`,
   hosts: ["api.example"],
   header: null,
+  plain: phase !== "agent",
+  isInside: phase !== "agent",
+  branches: [],
   created_at: "2026-01-02T03:04:05.000Z",
 });
 
@@ -106,25 +109,125 @@ test("what a check leaves is removed with a warning; the job succeeds", async ()
   expect(await readdir(String(worktree_path))).not.toContain("left.ignored");
 });
 
-test("a change that holds one is not pushed, and the file is named", async () => {
-  const task = `scenario: work ${JSON.stringify({ file: "config.txt", content: `key: ${valueOf("checks")}` })}`;
+test.each([
+  ["in a file", "echo VALUE > config.txt; git add -A; git commit -qm x", "config.txt"],
+  [
+    "in an earlier commit, of a file that is clean now",
+    "echo VALUE > a.txt; git add -A; git commit -qm x; echo clean > a.txt; git commit -qam y",
+    "a.txt",
+  ],
+  [
+    "in a commit that another branch brought",
+    "git checkout -qb b; echo VALUE > b.txt; git add -A; git commit -qm b; git rm -q b.txt; git commit -qm b2; git checkout -q -; git merge -q --no-ff -m m b",
+    "b.txt",
+  ],
+  ["in a message", "echo x > a.txt; git add -A; git commit -qm 'token VALUE'", "the commit "],
+  ["in an author", "echo x > a.txt; git add -A; git -c user.name=VALUE commit -qm x", "the commit "],
+  ["as the target of a link", "mkdir d; ln -s VALUE d/a; git add -A; git commit -qm x", "d/a"],
+  ["as a name", "mkdir d; touch d/VALUE; git add -A; git commit -qm x", "the name of a file in /d"],
+  ["in base64", "printf 'xVALUE' | base64 > a.txt; git add -A; git commit -qm x", "a.txt"],
+  [
+    "in a large file",
+    "{ head -c 3000000 /dev/zero; echo VALUE; } > a.bin; git add -A; git commit -qm x",
+    "a.bin",
+  ],
+])("a value is not pushed %s, and the job says where", async (_how, run, where) => {
+  const task = `scenario: shell ${JSON.stringify({ run: run.replaceAll("VALUE", valueOf("checks")) })}`;
   const job = await claimWith({}, [], task);
   const { kind, patch } = await job.execute();
   expect({ kind, ...patch }).toMatchObject({
     kind: "failed",
     failure_reason: "push_failed",
-    error: expect.stringContaining("is in config.txt") as string,
+    retryable: false,
+    error: expect.stringContaining(`a secret's value is in ${where}`) as string,
   });
+  expect(String(patch.error)).not.toContain(valueOf("checks"));
   expect(await plainGit(job.remote.url, "branch", "--list")).not.toContain("service/");
 });
 
-test("without a sandbox an agent gets only what the operator names", () => {
-  const launch = { env: { A: "b" } };
-  const unsandboxed = { isSandboxed: false, inTheOpen: [] };
-  expect(launchWith([], launch, unsandboxed)).toMatchObject(launch);
-  expect(() => launchWith(secrets.agent, launch, unsandboxed)).toThrow("AGENT_SECRET: set up a sandbox");
-  expect(launchWith(secrets.agent, launch, { ...unsandboxed, inTheOpen: ["AGENT_SECRET"] })).toEqual({
-    env: { A: "b", AGENT_SECRET: valueOf("agent") },
-    secrets: [],
-  });
+test("what the remote has is not searched", async () => {
+  const run = "echo x > a.txt; git add -A; git commit -qm x; git mv theirs.txt moved.txt; git commit -qm y";
+  const job = await claimWith({}, [], `scenario: shell ${JSON.stringify({ run })}`);
+  await job.remote.commit({ "theirs.txt": valueOf("agent") });
+  const { kind, patch } = await job.execute();
+  expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+});
+
+const told = 'echo "[$SETUP_SECRET]"';
+
+/** What a setup says of its plain secret, and the job's warnings. */
+const saidOn = async (job: Awaited<ReturnType<typeof claimWith>>, patch: object) => {
+  await job.execute({}, { ...job.record, ...patch });
+  const events = await job.published();
+  const said = events.map((event) => (event.type === "setup" ? event.text : "")).join("");
+  return { said, warnings: (await job.stored()).warnings.join() };
+};
+
+test("a plain secret is given to setups on the default branch, and not on a branch that a job works on", async () => {
+  const usual = await saidOn(await claimWith({ run: [told] }), {});
+  expect(usual.said).toContain("[***]");
+  expect(usual.warnings).not.toContain("plain secret");
+  for (const branch of ["topic", "service/12345678"]) {
+    const job = await claimWith({ run: [told] });
+    await job.remote.commit({}, { branch });
+    const { said, warnings } = await saidOn(job, { base_ref: branch });
+    expect(said).toContain("\n[]\n");
+    expect(warnings).toMatch(
+      /did not get SETUP_SECRET, which is a plain secret: the base .*(Set it again|Base a new job)/,
+    );
+  }
+  const known = await claimWith({ run: [told] });
+  await known.store.create({ ...known.record, id: randomUUID(), branch: "main", idempotency: null });
+  expect((await saidOn(known, {})).warnings).toContain("the base main is a branch that this service pushed");
+});
+
+test("a setup that fails without its plain secret says so first", async () => {
+  const job = await claimWith({ run: ["exit 3"] });
+  await job.remote.commit({}, { branch: "topic" });
+  const { patch } = await job.execute({}, { ...job.record, base_ref: "topic" });
+  expect(patch.error).toMatch(/^The setup did not get SETUP_SECRET, .*\. The setup failed: exit code 3\.\n/);
+});
+
+test("variables of a repository that change what programs load reach its commands, and not the agent", async () => {
+  const env = { NODE_OPTIONS: "--require ./x.js", LD_PRELOAD: "", PYTHONSTARTUP: "x.py", TZ: "UTC" };
+  const has = 'test "$PYTHONSTARTUP" = x.py && test "$TZ" = UTC';
+  const job = await claimJob("scenario: work", { profile: "ours" }, { agentCliBinary });
+  const profiles = join(job.home, ".service", "profiles");
+  await mkdir(profiles, { recursive: true });
+  const checks = [{ name: "has", run: has }];
+  await writeFile(join(profiles, "ours.yml"), JSON.stringify({ extends: "code", checks }));
+  const service = {
+    name: "web",
+    command: `${has} && touch served.ignored; sleep 60`,
+    ready: `${has} && test -e served.ignored`,
+  };
+  const more = { NODE_OPTIONS: "--max-old-space-size=4096 --enable-source-maps", DUMP_TO: "env.ignored" };
+  for (const [at, nodeOptions] of [env.NODE_OPTIONS, more.NODE_OPTIONS].entries()) {
+    const file = {
+      run: [has],
+      services: [service],
+      each: [has],
+      env: { ...env, ...more, NODE_OPTIONS: nodeOptions },
+    };
+    const own = at === 0 ? job : await claimJob("scenario: work", { profile: "ours" }, { agentCliBinary });
+    if (at === 1) await mkdir(join(own.home, ".service", "profiles"), { recursive: true });
+    if (at === 1)
+      await writeFile(
+        join(own.home, ".service", "profiles/ours.yml"),
+        JSON.stringify({ extends: "code", checks }),
+      );
+    // Programs of the test itself are Node's, too.
+    const commands = nodeOptions === env.NODE_OPTIONS ? { ...file, services: [], each: [] } : file;
+    await own.remote.commit({ ".svc/setup.yml": JSON.stringify(commands), ".gitignore": "*.ignored" });
+    const { kind, patch } = await own.execute();
+    expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+    expect(patch.checks).toMatchObject([{ status: "passed" }]);
+    const stored = await own.stored();
+    const seen = await readFile(join(String(stored.worktree_path), "env.ignored"), "utf8");
+    expect(seen).toMatch(/^TZ=UTC$/m);
+    expect(seen).not.toMatch(/PYTHONSTARTUP|LD_PRELOAD|SVC_SETUP_/);
+    expect(seen.includes("NODE_OPTIONS=")).toBe(at === 1);
+    const withheld = at === 0 ? "NODE_OPTIONS, LD_PRELOAD, PYTHONSTARTUP" : "LD_PRELOAD, PYTHONSTARTUP";
+    expect(stored.warnings.join()).toContain(`does not get ${withheld} of env in .svc/setup.yml`);
+  }
 });

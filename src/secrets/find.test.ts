@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { filesWithSecret, findSecret } from "./find.ts";
@@ -32,6 +34,16 @@ test("a value is found over the border of what is read at once, in names, and in
   const all = await Array.fromAsync(filesWithSecret(root, [""], [value, "abcdefgh"]));
   const found = all.map(String);
   expect(found.toSorted()).toEqual(["large", "token-abcdefgh", "\uFFFD"]);
+});
+
+test("links to a value, and directories and pipes so named, are found", async () => {
+  const root = await temporaryDirectory();
+  await mkdir(join(root, "a", "is-abcdefgh", "below"), { recursive: true });
+  await symlink("../abcdefgh", join(root, "a", "link"));
+  await promisify(execFile)("mkfifo", [join(root, "abcdefgh.pipe")]);
+  const all = await Array.fromAsync(filesWithSecret(root, [""], ["abcdefgh"]));
+  const below = ["a/is-abcdefgh", "a/is-abcdefgh/below"];
+  expect(all.map(String).toSorted()).toEqual([...below, "a/link", "abcdefgh.pipe"]);
 });
 
 test("links are not followed", async () => {

@@ -1,4 +1,5 @@
-import { closeSync, constants, lstatSync, openSync, readdirSync, readSync } from "node:fs";
+import type { Dirent } from "node:fs";
+import { closeSync, constants, lstatSync, openSync, readdirSync, readlinkSync, readSync } from "node:fs";
 import { setImmediate as yieldToEvents } from "node:timers/promises";
 import { formsOf } from "../lib/redact.ts";
 
@@ -9,8 +10,8 @@ const patience = 10;
 
 /**
  * The files below these paths of `root` (empty: all of it) that hold one of the values in their content or name, as it is or as
- * JSON, URLs and base64 write it. Files are read in pieces; links, sockets and the like are not followed. A path that is not
- * there is passed over. Names are bytes, which need not be UTF-8.
+ * JSON, URLs and base64 write it; also directories, sockets and the like so named, and links to such a name, which are not
+ * followed. Files are read in pieces. A path that is not there is passed over. Names are bytes, which need not be UTF-8.
  * @throws Error with a sentence when a file or a directory cannot be read
  */
 export async function* filesWithSecret(
@@ -19,18 +20,34 @@ export async function* filesWithSecret(
   values: readonly string[],
   signal?: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  const needles = [...new Set(values.flatMap(formsOf))].map((form) => Buffer.from(form));
+  const needles = needlesOf(values);
   if (needles.length === 0) return;
   const piece = Buffer.alloc(pieceBytes + Math.max(...needles.map(({ length }) => length)));
   const pause = pauses(signal);
   for (const path of paths)
-    for (const file of filesBelow(bytesOf(root, path))) {
+    for (const [file, kind] of filesBelow(bytesOf(root, path))) {
       await pause();
       const name = file.subarray(Buffer.byteLength(root) + 1);
-      const isNamed = needles.some((needle) => name.includes(needle));
-      if (isNamed || (await holds(file, { needles, piece, pause }))) yield name;
+      const target = kind.isSymbolicLink() ? unlessGone(file, () => readlinkSync(file, "buffer")) : null;
+      const isNamed = needles.some((needle) => name.includes(needle) || target?.includes(needle));
+      if (isNamed || (kind.isFile() && (await holds(file, { needles, piece, pause })))) yield name;
     }
 }
+
+const needlesOf = (values: readonly string[]): Buffer[] =>
+  [...new Set(values.flatMap(formsOf))].map((form) => Buffer.from(form));
+
+/** Finds the values in texts that come in pieces, as latin1 shows their bytes. */
+export const createFinder = (values: readonly string[]): ((piece: string, isFirst: boolean) => boolean) => {
+  const needles = needlesOf(values).map((needle) => needle.toString("latin1"));
+  const overlap = Math.max(0, ...needles.map(({ length }) => length - 1));
+  let kept = "";
+  return (piece, isFirst) => {
+    const text = isFirst ? piece : kept + piece;
+    kept = text.slice(text.length - overlap);
+    return needles.some((needle) => text.includes(needle));
+  };
+};
 
 /** The first of `filesWithSecret`; null: there is none. */
 export const findSecret = async (...search: Parameters<typeof filesWithSecret>): Promise<string | null> => {
@@ -76,20 +93,22 @@ const holds = async (path: Buffer, { needles, piece, pause }: Search): Promise<b
   }
 };
 
-function* filesBelow(path: Buffer): Generator<Buffer> {
+type Found = [path: Buffer, kind: Pick<Dirent, "isFile" | "isSymbolicLink">];
+
+function* filesBelow(path: Buffer): Generator<Found> {
   const found = unlessGone(path, () => lstatSync(path));
-  if (found?.isFile() === true) yield path;
+  if (found !== null) yield [path, found];
   if (found?.isDirectory() === true) yield* filesIn(path);
 }
 
-function* filesIn(directory: Buffer): Generator<Buffer> {
+function* filesIn(directory: Buffer): Generator<Found> {
   const entries = unlessGone(directory, () =>
     readdirSync(directory, { withFileTypes: true, encoding: "buffer" }),
   );
   for (const entry of entries ?? []) {
     const path = bytesOf(directory, entry.name);
+    yield [path, entry];
     if (entry.isDirectory()) yield* filesIn(path);
-    else if (entry.isFile()) yield path;
   }
 }
 

@@ -61,9 +61,11 @@ export const keyProblem = async (settings: KeySettings, hasSecrets: boolean): Pr
 const unavailable = (message: string, cause?: unknown): ServiceError =>
   new ServiceError("secrets_unavailable", message, { cause, retryAfter: 60 });
 
-/** The facts that stand with a value and cannot be changed without it. */
-const about = ({ name, repo, phase, hosts, header }: Secret): Buffer =>
-  Buffer.from(JSON.stringify([name, repo, phase, hosts, header]));
+/** The facts that stand with a value and cannot be changed without it. Without hosts it is plain in any case. */
+const about = ({ name, repo, phase, hosts, header, plain, branches }: Secret): Buffer => {
+  const more = (plain && hosts.length > 0) || branches.length > 0 ? [plain, branches] : [];
+  return Buffer.from(JSON.stringify([name, repo, phase, hosts, header, ...more]));
+};
 
 const [ivBytes, tagBytes] = [12, 16];
 

@@ -8,29 +8,48 @@ import { openFilesRecords } from "../store/files-records.ts";
 import { createSecretStore, secretKind } from "../store/secret-store.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { keyProblem } from "./seal.ts";
-import { createSecrets, matching } from "./secrets.ts";
+import { whyWithheld } from "./plain.ts";
+import { createSecrets, hiddenOf, matching, valuesInside, variablesOf } from "./secrets.ts";
 
 const value = "tok-0123456789";
-const token = { name: "TOKEN", repo: "github.com/acme/*", phase: "setup" as const, hosts: [], header: null };
+const token = {
+  name: "TOKEN",
+  repo: "github.com/acme/*",
+  phase: "setup" as "setup" | "agent" | "checks",
+  hosts: [] as string[],
+  header: null,
+  plain: false,
+  branches: null as string[] | null,
+};
 const repoUrl = "https://github.com/acme/app";
 
+type Over = { secretsKey?: string; kvUrl?: string; secretsUnsandboxed?: string[]; isSandboxed?: boolean };
+
 /** The secrets of a service whose files are in the directory. */
-const openSecrets = async (jobsDir: string, over: { secretsKey?: string; kvUrl?: string } = {}) => {
+const openSecrets = async (jobsDir: string, { isSandboxed = true, ...over }: Over = {}) => {
   const log = createLog("silent", String);
   const now = () => new Date("2026-01-02T03:04:05Z");
   const records = await openFilesRecords(secretKind, { directory: join(jobsDir, "secrets"), now, log });
   const redact = createRedactor([]);
-  const settings = { jobsDir, secretsKey: null, kvUrl: null, ...over };
+  const agentSandboxHosts = ["127.0.0.1:4873", "10.0.0.7", "169.254.169.254"];
+  const settings = {
+    jobsDir,
+    secretsKey: null,
+    kvUrl: null,
+    agentSandboxHosts,
+    secretsUnsandboxed: [],
+    ...over,
+  };
   const { signal } = new AbortController();
   const store = createSecretStore(records);
-  const secrets = createSecrets({ store, settings, redact, now, log, signal });
+  const secrets = createSecrets({ store, settings, isSandboxed, redact, now, log, signal });
   return { ...secrets, redact, settings };
 };
 
 test("a secret is stored encrypted, given to jobs of its repositories, masked, and outlives a restart", async () => {
   const directory = await temporaryDirectory();
   const before = await openSecrets(directory);
-  const shown = { ...token, created_at: "2026-01-02T03:04:05.000Z" };
+  const shown = { ...token, plain: true, branches: [], created_at: "2026-01-02T03:04:05.000Z" };
   expect(await before.set({ ...token, value })).toEqual(shown);
   expect(before.redact(`say ${value}`)).toBe("say ***");
   const [file = ""] = await readdir(join(directory, "secrets"));
@@ -58,6 +77,133 @@ test("an agent's placeholder is the same at each start of its job, another in an
   expect(await of("one")).toBe(await of("one"));
   expect(await of("one")).not.toBe(await of("two"));
   expect(secrets.redact(await of("one"))).toBe("***");
+});
+
+test.each([
+  ["127.0.0.1:4873", true],
+  ["10.0.0.7", true],
+  ["10.0.0.7:8443", false],
+  ["127.0.0.1:6379", false],
+  ["127.0.0.1", false],
+  ["localhost:4873", false],
+  ["127.1", false],
+  ["0x7f000001", false],
+  ["10.0.0.8", false],
+  ["192.168.1.1:443", false],
+  ["100.64.0.1", false],
+  // The operator names it without a port, so no agent reaches it either.
+  ["169.254.169.254:80", false],
+  ["169.254.169.254", false],
+  ["8.8.8.8", true],
+])("a secret for the host %s is stored: %s", async (host, isStored) => {
+  const secrets = await openSecrets(await temporaryDirectory());
+  for (const plain of [false, true]) {
+    const setting = secrets.set({ ...token, hosts: [host], plain, value });
+    if (isStored) await setting;
+    else await expect(setting).rejects.toThrow("name it in SERVICE_AGENT_SANDBOX_HOSTS");
+  }
+  expect(await secrets.list()).toHaveLength(isStored ? 1 : 0);
+});
+
+test("branches stay when a plain secret is set anew without them, and go when it is a placeholder", async () => {
+  const secrets = await openSecrets(await temporaryDirectory());
+  const branches = async (over: Partial<typeof token>) =>
+    (await secrets.set({ ...token, value, ...over })).branches;
+  expect(await branches({ branches: ["release/*"] })).toEqual(["release/*"]);
+  expect(await branches({})).toEqual(["release/*"]);
+  expect(await branches({ branches: [] })).toEqual([]);
+  await branches({ branches: ["v1"] });
+  expect(await branches({ hosts: ["8.8.8.8"] })).toEqual([]);
+});
+
+test("a secret from before there were plain ones is read: it is one if it has no hosts", async () => {
+  const directory = await temporaryDirectory();
+  const secrets = await openSecrets(directory);
+  for (const hosts of [[], ["8.8.8.8"]]) {
+    await secrets.set({ ...token, hosts, value });
+    const [file = ""] = await readdir(join(directory, "secrets"));
+    const path = join(directory, "secrets", file);
+    const { plain, branches: _branches, ...old } = JSON.parse(await readFile(path, "utf8")) as typeof token;
+    await writeFile(path, JSON.stringify(old));
+    const after = await openSecrets(directory);
+    const expected = { plain: hosts.length === 0, branches: [] };
+    expect(plain).toBe(expected.plain);
+    expect(await after.list()).toMatchObject([expected]);
+    expect(await after.forPhase(repoUrl, "setup", "job")).toMatchObject([{ ...expected, value }]);
+    await writeFile(path, JSON.stringify({ ...old, plain: true, branches: ["**"] }));
+    await expect((await openSecrets(directory)).forPhase(repoUrl, "setup", "job")).rejects.toThrow(
+      "another key",
+    );
+  }
+});
+
+test.each([
+  // in a sandbox, named by the operator, plain → the variable, or that the job is refused
+  [true, false, false, "placeholder"],
+  [true, true, false, "placeholder"],
+  [true, false, true, "value"],
+  [false, true, false, "value"],
+  [false, false, true, "value"],
+  [false, false, false, null],
+])(
+  "in a sandbox: %s, in the open: %s, plain: %s: jobs have the %s",
+  async (isSandboxed, isOpen, plain, has) => {
+    const over = { isSandboxed, secretsUnsandboxed: isOpen ? ["TOKEN"] : ["OTHER"] };
+    const secrets = await openSecrets(await temporaryDirectory(), over);
+    for (const phase of ["setup", "checks", "agent"] as const) {
+      if (plain && phase === "agent") continue;
+      await secrets.set({ ...token, phase, hosts: ["8.8.8.8"], plain, value });
+      // Another one has the same value.
+      if (phase !== "agent") await secrets.set({ ...token, name: "OTHER", phase, value });
+      if (has === null) {
+        await expect(secrets.forPhase(repoUrl, phase, "job")).rejects.toThrow("TOKEN: set up a sandbox");
+        await expect(secrets.requireSandbox(repoUrl)).rejects.toMatchObject({ code: "sandbox_required" });
+        await secrets.requireSandbox("https://github.com/other/app");
+        await secrets.remove({ ...token, phase });
+        continue;
+      }
+      await secrets.requireSandbox(repoUrl);
+      const all = await secrets.forPhase(repoUrl, phase, "job");
+      const own = variablesOf(all)["TOKEN"];
+      expect(own).toMatch(has === "value" ? value : /^svc_placeholder_/);
+      if (phase !== "agent") expect(variablesOf(all)["OTHER"]).toBe(value);
+      expect(hiddenOf(all).map(({ name }) => name)).toEqual(has === "value" ? [] : ["TOKEN"]);
+      expect(valuesInside(all)).toHaveLength(all.length - hiddenOf(all).length);
+    }
+  },
+);
+
+const people = { branch: "topic", defaultBranch: "main", isOwn: false, isUntouched: true };
+
+test.each([
+  ["the default branch", { branch: "main" }, [], null],
+  [
+    "another branch",
+    {},
+    [],
+    "the base topic is not the remote's default branch (main). Set it again with --branch topic",
+  ],
+  ["a branch that it names", {}, ["topic"], null],
+  ["a branch that fits", { branch: "release/1/2" }, ["release/**"], null],
+  ["a branch that fits in part", { branch: "release/1/2" }, ["release/*"], "the base release/1/2 is not"],
+  ["a remote that does not say", { defaultBranch: null }, [], "(which it did not say)"],
+  [
+    "a branch of this service that fits",
+    { branch: "service/1", isOwn: true },
+    ["**"],
+    "that this service pushed",
+  ],
+  [
+    "a default branch that this service pushed",
+    { branch: "main", isOwn: true },
+    [],
+    "that this service pushed",
+  ],
+  ["a worktree of an agent", { branch: "main", isUntouched: false }, ["**"], "an agent may have worked"],
+])("a plain secret and a setup on %s", (_on, over, branches, why) => {
+  const said = whyWithheld({ name: "TOKEN", branches }, { ...people, ...over });
+  if (why === null) expect(said).toBeNull();
+  else expect(said).toContain(why);
 });
 
 test("a value that was stored with another key, or whose record was changed, is not read", async () => {
@@ -147,6 +293,17 @@ test.each<[object, boolean]>([
   [{ phase: "agent", hosts: ["a.example:8443"], header: "Authorization" }, true],
   [{ phase: "agent", hosts: ["a.example"], value: "two lines\nof it" }, false],
   [{ header: "Authorization" }, false],
+  [{ header: "X-Key", hosts: ["a.example"] }, true],
+  [{ hosts: ["a.example"], value: "two lines\nof it" }, false],
+  [{ hosts: ["a.example"], value: "two lines\nof it", plain: true }, true],
+  [{ hosts: ["a.example"], plain: true, header: "X-Key" }, false],
+  [{ phase: "agent", hosts: ["a.example"], plain: true }, false],
+  [{ branches: ["release/*"] }, true],
+  [{ branches: ["release/*"], hosts: ["a.example"] }, false],
+  [{ branches: ["release/*"], phase: "checks" }, false],
+  ...["PIP_CERT", "CARGO_HTTP_CAINFO", "GIT_SSL_CAINFO", "NODE_PATH", "BUN_OPTIONS"].map(
+    (name): [object, boolean] => [{ name }, false],
+  ),
   [{ phase: "each" }, false],
 ])("%j is accepted: %s", (over, isAccepted) => {
   const { input } = operations.set_secret;

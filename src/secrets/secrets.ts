@@ -1,5 +1,14 @@
 import { ServiceError } from "../contract/errors.ts";
-import { type Secret, type SecretIdentity, type SecretPhase, secretPhases } from "../contract/secret.ts";
+import {
+  isPlain,
+  type Secret,
+  type SecretIdentity,
+  type SecretPhase,
+  secretPhases,
+  type SetSecretInput,
+} from "../contract/secret.ts";
+import { addressesOf, byTheSystem, mayLeadTo } from "../lib/addresses.ts";
+import { grantedHosts, judgeHost, parseHosts } from "../lib/allowed-hosts.ts";
 import type { Log } from "../lib/log.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { retry } from "../lib/wait.ts";
@@ -9,7 +18,8 @@ import { type KeySettings, openKey, placeholderOf, seal, unseal } from "./seal.t
 
 type Dependencies = {
   store: SecretStore;
-  settings: KeySettings;
+  settings: KeySettings & { agentSandboxHosts: readonly string[]; secretsUnsandboxed: readonly string[] };
+  isSandboxed: boolean;
   redact: Pick<Redactor, "add">;
   now: () => Date;
   log: Log;
@@ -17,8 +27,18 @@ type Dependencies = {
   signal: AbortSignal;
 };
 
-/** What a job gets in a phase. `placeholder`: what its agent has instead, into whose requests the sandbox's door puts the value. */
-export type JobSecret = Pick<Secret, "name" | "hosts" | "header" | "created_at"> & {
+/**
+ * What a job gets in a phase.
+ *
+ * | the secret | jobs run     | named in SERVICE_SECRETS_UNSANDBOXED | its variable has                 |
+ * |------------|--------------|--------------------------------------|----------------------------------|
+ * | is plain   |              |                                      | the value, `isInside`            |
+ * | has hosts  | in a sandbox |                                      | the placeholder                  |
+ * |            | without      | yes                                  | the value, `isInside`            |
+ * |            |              | no                                   | nothing: the job is refused      |
+ */
+export type JobSecret = Omit<Secret, "repo" | "phase"> & {
+  isInside: boolean;
   value: string;
   placeholder: string;
 };
@@ -26,7 +46,7 @@ export type JobSecret = Pick<Secret, "name" | "hosts" | "header" | "created_at">
 export type JobSecrets = Record<SecretPhase, JobSecret[]>;
 
 /** Secrets of jobs: stored sealed, given by repository and phase, masked wherever text leaves the service. */
-export const createSecrets = ({ store, settings, redact, now, log, signal }: Dependencies) => {
+export const createSecrets = ({ store, settings, isSandboxed, redact, now, log, signal }: Dependencies) => {
   // As long as the process lives: what a job was given stays in what it has written.
   const mask = (text: string): void => redact.add(text, new Date(8.64e15));
 
@@ -34,24 +54,44 @@ export const createSecrets = ({ store, settings, redact, now, log, signal }: Dep
     if (records.length === 0) return [];
     const key = await openKey(settings, { make: false });
     return records.map((record) => {
-      const { name, hosts, header, created_at } = record;
+      const { repo: _repo, phase: _phase, ...secret } = shown(record);
       const [value, placeholder] = [unseal(key, record), placeholderOf(key, jobId, record)];
       mask(value);
-      return { name, hosts, header, created_at, value, placeholder };
+      return { ...secret, value, placeholder, isInside: secret.plain || !isSandboxed };
     });
   };
 
-  /** The secrets of a job of the repository in the phase. @throws ServiceError `secrets_unavailable` */
+  /** @throws ServiceError `sandbox_required` */
+  const permitted = async (repoUrl: string, phase: SecretPhase): Promise<SecretRecord[]> => {
+    const all = matching(await store.ofPhase(phase), repoUrl);
+    const hidden = all.filter((secret) => !isSandboxed && !isPlain(secret)).map(({ name }) => name);
+    const refused = hidden.filter((name) => !settings.secretsUnsandboxed.includes(name));
+    if (refused.length === 0) return all;
+    throw new ServiceError(
+      "sandbox_required",
+      `Jobs run without a sandbox here, and may not have the repository's secrets ${refused.join(", ")}: set up a sandbox (svc doctor), or name them in SERVICE_SECRETS_UNSANDBOXED`,
+    );
+  };
+
+  /** The secrets of a job of the repository in the phase. @throws ServiceError `secrets_unavailable`, `sandbox_required` */
   const forPhase = async (repoUrl: string, phase: SecretPhase, jobId: string): Promise<JobSecret[]> =>
-    await opened(matching(await store.ofPhase(phase), repoUrl), jobId);
+    await opened(await permitted(repoUrl, phase), jobId);
 
   return {
     list: async (): Promise<Secret[]> => (await store.all()).map(shown).toSorted(byIdentity),
 
-    /** @throws ServiceError `secrets_unavailable` */
-    set: async ({ value, ...known }: Omit<Secret, "created_at"> & { value: string }): Promise<Secret> => {
+    /** @throws ServiceError `secrets_unavailable`; `invalid_request` for hosts that only the operator may name */
+    set: async ({ value, branches, ...known }: SetSecretInput): Promise<Secret> => {
+      await requireHosts(known.hosts, settings.agentSandboxHosts);
       const key = await openKey(settings, { make: true });
-      const secret = { ...known, created_at: now().toISOString() };
+      const isLimited = isPlain(known) && known.phase === "setup";
+      const before = (await store.ofPhase(known.phase)).find((one) => wordOf(one) === wordOf(known));
+      const secret = {
+        ...known,
+        plain: isPlain(known),
+        branches: branches ?? (isLimited ? before?.branches : null) ?? [],
+        created_at: now().toISOString(),
+      };
       mask(value);
       await store.put({ ...secret, sealed: seal(key, secret, value) });
       return secret;
@@ -74,8 +114,10 @@ export const createSecrets = ({ store, settings, redact, now, log, signal }: Dep
       return Object.fromEntries(await Promise.all(all)) as JobSecrets;
     },
 
-    namesForAgent: async (repoUrl: string): Promise<string[]> =>
-      matching(await store.ofPhase("agent"), repoUrl).map(({ name }) => name),
+    /** Before a job of the repository is accepted. @throws ServiceError `sandbox_required` */
+    requireSandbox: async (repoUrl: string): Promise<void> => {
+      for (const phase of secretPhases) await permitted(repoUrl, phase);
+    },
 
     /** After a start, once the store is there: what earlier jobs were given is masked again. Never rejects. */
     maskAll: async (): Promise<void> => {
@@ -95,13 +137,41 @@ export const createSecrets = ({ store, settings, redact, now, log, signal }: Dep
 
 export type Secrets = ReturnType<typeof createSecrets>;
 
-const shown = ({ sealed: _sealed, ...secret }: SecretRecord): Secret => secret;
+const shown = ({ sealed: _sealed, ...secret }: SecretRecord): Secret => ({
+  ...secret,
+  plain: isPlain(secret),
+});
+
+/** Longest time for the lookup of a name, ms: the door judges each connection anyway. */
+const lookupMs = 2000;
+
+/** @throws ServiceError `invalid_request` when one leads to an address that only the operator opens */
+const requireHosts = async (hosts: readonly string[], operators: readonly string[]): Promise<void> => {
+  for (const host of grantedHosts(hosts, parseHosts(operators, true))) {
+    const addresses = (await addressesOf(host.name, byTheSystem, lookupMs)) ?? [];
+    if (addresses.every((address) => mayLeadTo(judgeHost([host], host), address))) continue;
+    throw new ServiceError(
+      "invalid_request",
+      `hosts: ${host.name} leads to a loopback, link-local, private or metadata address, which only the operator opens: name it in SERVICE_AGENT_SANDBOX_HOSTS, with its port`,
+    );
+  }
+};
 
 const byIdentity = (one: Secret, other: Secret): number => (wordOf(one) < wordOf(other) ? -1 : 1);
-const wordOf = ({ name, repo, phase }: Secret): string => [name, repo, phase].join("\n");
+const wordOf = ({ name, repo, phase }: SecretIdentity): string => [name, repo, phase].join("\n");
 
 export const variablesOf = (secrets: readonly JobSecret[]): Record<string, string> =>
-  Object.fromEntries(secrets.map(({ name, value }) => [name, value]));
+  Object.fromEntries(
+    secrets.map(({ name, isInside, value, placeholder }) => [name, isInside ? value : placeholder]),
+  );
+
+/** What the door puts in the place of placeholders. */
+export const hiddenOf = (secrets: readonly JobSecret[]): JobSecret[] =>
+  secrets.filter(({ isInside }) => !isInside);
+
+/** Values that processes have, and can leave somewhere. */
+export const valuesInside = (secrets: readonly JobSecret[]): string[] =>
+  secrets.filter(({ isInside }) => isInside).map(({ value }) => value);
 
 /**
  * Those that a repository gets: of each name the one whose glob is the most specific.

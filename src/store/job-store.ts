@@ -1,4 +1,5 @@
 import { isFinal, jobStatuses, type JobStatus } from "../contract/job.ts";
+import { repositoryName } from "../contract/repository-url.ts";
 import { all, byAge, listJobs, ofSession, ofStatus } from "./job-list.ts";
 import { expiresAt, goesOnAt, isJobId, isParked, parseRecord, type JobRecord } from "./job-record.ts";
 import { maxBatch, type IndexEntry, type Kind, type Query, type Records } from "./records.ts";
@@ -109,6 +110,10 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     /** Ids of the running jobs, also parked ones, of this agent session. */
     runningInSession: (sessionId: string): Promise<string[]> => idsIn(ofSession(sessionId, "running"), {}),
 
+    /** Whether a job has worked on this branch of the repository. */
+    hasBranch: async (repoUrl: string, branch: string): Promise<boolean> =>
+      (await records.count(ofBranch(repoUrl, branch))) > 0,
+
     /** Jobs that have used this worktree, or wait for it, oldest first. */
     usesOfWorktree: async (worktreeId: string): Promise<WorktreeUse[]> => {
       if (!isJobId(worktreeId)) return [];
@@ -198,6 +203,7 @@ const [expiring, removable, unbooked] = ["expiring", "removable", "unbooked"];
 const [resumable, unanswered] = ["resumable", "unanswered"];
 const [unsettledRuns, ids, limited] = ["unsettled", "ids", "limited"];
 const limitOf = (credential: string): string => `limit:${credential}`;
+const ofBranch = (repoUrl: string, branch: string): string => `branch:${repositoryName(repoUrl)} ${branch}`;
 const worktreeUses = (worktree: string): string => `worktree:${worktree}`;
 const endedWorktrees = (pod: string): string => `worktrees:${pod}`;
 
@@ -248,6 +254,9 @@ const entriesOf = (record: JobRecord, pod: string): IndexEntry[] => {
       at,
       value: JSON.stringify([status, unsettled || isParked(record), ended]),
     }),
+    ...[record, ...record.repositories].map(({ repo_url, branch }) =>
+      when(branch !== null, { index: ofBranch(repo_url, branch ?? ""), at }),
+    ),
     when(session_id !== null, { index: ofSession(session_id ?? ""), at }),
     when(session_id !== null, { index: ofSession(session_id ?? "", status), at }),
   ].flat();

@@ -12,6 +12,8 @@ const sampleSecret = (over: Partial<SecretRecord> = {}): SecretRecord => ({
   phase: "setup",
   hosts: ["npm.acme.example"],
   header: null,
+  plain: false,
+  branches: [],
   created_at: "2026-01-02T03:04:05.000Z",
   sealed: "AAAA",
   ...over,
