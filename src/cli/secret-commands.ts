@@ -23,20 +23,24 @@ export const addSecretsCommand = (program: Command, lazily: Lazily): void => {
       "repositories that it is for: github.com/acme/app, 'github.com/acme/*'; '*': all",
     )
     .addOption(new Option("--phase <phase>", "who gets it").choices(secretPhases).makeOptionMandatory())
-    .option("--host <hosts...>", "hosts that it is for")
-    .option("--header <name>", "with --phase agent: the header that it is put into (default: Authorization)")
+    .option("--host <hosts...>", "hosts whose requests get it; without one it is plain")
+    .option("--header <name>", "header that it is put into (default: Authorization)")
+    .option("--plain", "commands get the value itself, and can learn it")
+    .option("--branch <globs...>", "bases on which a setup gets it, too: 'release/*' (default: as before)")
     .option(...json)
     .addHelpText("after", setEnd)
     .action(lazily(async () => (await import("./commands/secrets-set.ts")).secretsSet));
 };
 
 const setEnd = `
-setup: the commands of a setup's run get it. checks: the commands that check the
-work. agent: the agent has a placeholder, and its sandbox puts the value into
-requests to the hosts.
+setup: the commands of a setup have it. checks: the commands that check the work.
+agent: the agent. They have a placeholder, and the sandbox puts the value into
+requests to the hosts. A plain secret, such as a database password, is its value:
+setup and checks only, in a setup only on the default branch and on --branch.
 
 Examples:
-  svc secrets set NPM_TOKEN --repo 'github.com/acme/*' --phase setup < token
+  svc secrets set NPM_TOKEN --repo 'github.com/acme/*' --phase setup \\
+    --host npm.acme.example < token
   pass show stripe | svc secrets set STRIPE_KEY --repo github.com/acme/shop \\
     --phase agent --host api.stripe.com --header Authorization
 `;

@@ -19,5 +19,11 @@ export const secretTable = (secrets: readonly Secret[], layout: Layout): string 
     { empty: "No secrets", ...layout },
   );
 
-export const secretHosts = ({ hosts, header }: Secret): string =>
-  hosts.length === 0 ? "–" : `${hosts.join(", ")}${header === null ? "" : ` (${header})`}`;
+/** Where its value goes; `plain`: to commands, too. */
+export const secretHosts = ({ hosts, header, plain, branches }: Secret): string =>
+  [...(plain ? ["plain"] : []), ...hosts].join(", ") +
+  (header === null ? "" : ` (${header})`) +
+  (branches.length === 0 ? "" : ` on ${branches.join(", ")}`);
+
+export const secretStored = (secret: Secret): string =>
+  `${secret.plain ? "Code that runs with this secret can learn it: it is plain. " : ""}${secretName(secret)} is stored`;

@@ -4,7 +4,7 @@ import { factLines } from "./columns.ts";
 import { jobPage, jobTable } from "./job.ts";
 import { messageLine } from "./message.ts";
 import type { Layout } from "./paint.ts";
-import { secretName, secretTable } from "./secrets.ts";
+import { secretName, secretStored, secretTable } from "./secrets.ts";
 import { bytes, counted } from "./quantities.ts";
 import { instanceTable, profileEntry, usagePage } from "./service.ts";
 import { cleanupReport, diskPage, worktreePage, worktreeTable } from "./worktrees.ts";
@@ -39,7 +39,7 @@ export const views = {
     `${counted(removed, "warm environment")} removed, ${bytes(size)} freed${left === 0 ? "" : `; ${left} in use`}`,
   get_disk_usage: diskPage,
   list_secrets: ({ secrets }, layout) => secretTable(secrets, layout),
-  set_secret: ({ secret }) => `${secretName(secret)} is stored`,
+  set_secret: ({ secret }) => secretStored(secret),
   remove_secret: ({ secret }) => `${secretName(secret)} is removed`,
   list_instances: (answer, layout) => instanceTable(answer, layout, Date.now()),
   get_usage: usagePage,

@@ -46,6 +46,8 @@ test("a secret is set, shown without its value, and removed", async () => {
   await dialog.getByLabel("Name of the variable").fill("NPM_TOKEN");
   await dialog.getByLabel("Repositories").fill("acme/app");
   await dialog.getByLabel("Hosts").fill("npm.acme.example, other.example");
+  await dialog.getByLabel("Branches").fill("release/*");
+  await dialog.getByRole("checkbox").check();
   await dialog.getByLabel("Value").fill("canary-0123456789");
   expect(await accessibilityFaults(page)).toEqual([]);
   await dialog.getByRole("button", { name: "Store the secret" }).click();
@@ -53,7 +55,7 @@ test("a secret is set, shown without its value, and removed", async () => {
   await dialog.getByLabel("Repositories").fill("github.com/acme/app");
   await dialog.getByRole("button", { name: "Store the secret" }).click();
   const secrets = page.getByRole("table", { name: "Secrets" });
-  await secrets.getByText("npm.acme.example, other.example").waitFor();
+  await secrets.getByText("plain, npm.acme.example, other.example on release/*").waitFor();
   expect(await page.content()).not.toContain("canary-0123456789");
   await secrets.getByRole("button", { name: "Remove NPM_TOKEN" }).click();
   await dialog.getByRole("button", { name: "Remove the secret" }).click();

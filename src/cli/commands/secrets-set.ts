@@ -7,20 +7,30 @@ import { connect } from "../connect.ts";
 import { exitCode, type ExitCode, usageError } from "../failure.ts";
 import { note, printAnswer } from "../print.ts";
 
-type Options = { repo: string; phase: SecretPhase; host?: string[]; header?: string; json?: boolean };
+type Options = {
+  repo: string;
+  phase: SecretPhase;
+  host?: string[];
+  header?: string;
+  plain?: boolean;
+  branch?: string[];
+  json?: boolean;
+};
 
 /** `svc secrets set`. The value never stands in an argument: others could read it there. */
 export const secretsSet = async (
   name: string,
-  { repo, phase, host = [], header, json }: Options,
+  { repo, phase, host = [], header = "", plain = false, branch, json }: Options,
 ): Promise<ExitCode> => {
   const value = process.stdin.isTTY ? await typed(`Value of ${name}: `) : await text(process.stdin);
   const { client } = connect();
-  const hosts = host.flatMap((each) => each.split(",")).filter((each) => each !== "");
+  const listOf = (words: string[]) => words.flatMap((each) => each.split(",")).filter((each) => each !== "");
+  const [hosts, branches] = [listOf(host), branch === undefined ? null : listOf(branch)];
   // Of an editor or echo.
   const given = value.replace(/\r?\n$/, "");
   if (given === "") throw usageError("The value is empty: give it on standard input");
-  const body = await client.set_secret({ name, value: given, repo, phase, hosts, header: header ?? null });
+  const known = { name, repo, phase, hosts, header: header || null, plain, branches };
+  const body = await client.set_secret({ ...known, value: given });
   return printAnswer(body, json, views.set_secret);
 };
 

@@ -107,7 +107,7 @@ export const agentVariables = {
   }),
   setupHosts: variable("SERVICE_SETUP_HOSTS", hosts, "npm,pypi,crates,go,debian", {
     meaning:
-      "Comma-separated hosts that the setup of a repository may name (`hosts` of `.svc/setup.yml`), as in SERVICE_AGENT_SANDBOX_HOSTS",
+      "Comma-separated hosts that the setup of a repository may name (`hosts` of `.svc/setup.yml`), and that a setup with plain secrets reaches besides theirs; as in SERVICE_AGENT_SANDBOX_HOSTS",
   }),
   setupUnsandboxed: variable("SERVICE_SETUP_UNSANDBOXED", flag, "false", {
     meaning: "Run the setup of a repository also where agents run without a sandbox",
@@ -126,7 +126,7 @@ export const agentVariables = {
   }),
   secretsUnsandboxed: variable("SERVICE_SECRETS_UNSANDBOXED", variableNames, "", {
     meaning:
-      "Comma-separated names of secrets with phase `agent` whose real values agents get where they run without a sandbox",
+      "Comma-separated names of secrets whose real values jobs get in place of placeholders where they run without a sandbox",
   }),
   agentSandboxRead: variable("SERVICE_AGENT_SANDBOX_READ", paths, "", {
     meaning: "Comma-separated directories that every agent may read",

@@ -80,8 +80,9 @@ const phases = ["setup", "agent", "checks"] as const satisfies readonly SecretPh
 const fields = [
   { key: "name", label: "Name of the variable", isSecret: false },
   { key: "repo", label: "Repositories: host/owner/name, or a glob", isSecret: false },
-  { key: "hosts", label: "Hosts, with commas", isSecret: false },
-  { key: "header", label: "Header, for an agent's only", isSecret: false },
+  { key: "hosts", label: "Hosts, with commas; without one it is plain", isSecret: false },
+  { key: "header", label: "Header, else Authorization", isSecret: false },
+  { key: "branches", label: "Branches besides the default one, if it is plain", isSecret: false },
   { key: "value", label: "Value", isSecret: true },
 ] as const;
 
@@ -89,14 +90,26 @@ type Draft = Record<(typeof fields)[number]["key"], string>;
 
 /** The value is sent once, and shown nowhere. */
 const Adding = ({ onClose }: { onClose: () => void }) => {
-  const [draft, setDraft] = useState<Draft>({ name: "", repo: "", hosts: "", header: "", value: "" });
+  const [draft, setDraft] = useState<Draft>({
+    name: "",
+    repo: "",
+    hosts: "",
+    header: "",
+    branches: "",
+    value: "",
+  });
+  const [plain, setPlain] = useState(false);
   const [phase, setPhase] = useState<SecretPhase>("setup");
   const id = useId();
   const { name, repo, value } = draft;
   const setting = useMutation({
     mutationFn: () => {
-      const hosts = draft.hosts.split(/[\s,]+/).filter(Boolean);
-      return client().set_secret({ name, repo, value, phase, hosts, header: draft.header || null });
+      const [hosts, branches] = [draft.hosts, draft.branches].map((text) =>
+        text.split(/[\s,]+/).filter(Boolean),
+      );
+      const header = draft.header || null;
+      const more = { hosts, header, plain, branches: branches?.length ? branches : null };
+      return client().set_secret({ name, repo, value, phase, ...more });
     },
     onSuccess: onClose,
     onSettled: readAgain,
@@ -111,6 +124,10 @@ const Adding = ({ onClose }: { onClose: () => void }) => {
           options={phases.map((each) => [each, each] as const)}
           change={(chosen) => setPhase(phases.find((each) => each === chosen) ?? "setup")}
         />
+        <label>
+          <input type="checkbox" checked={plain} onChange={({ target }) => setPlain(target.checked)} /> Plain:
+          commands get the value itself, and code that runs with it can learn it
+        </label>
         {fields.map(({ key, label, isSecret }) => (
           <label key={key}>
             {label}
