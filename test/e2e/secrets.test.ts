@@ -53,7 +53,7 @@ beforeAll(async () => {
     home,
     env: {
       NODE_EXTRA_CA_CERTS: join(home, "ca.pem"),
-      SERVICE_AGENT_SANDBOX_HOSTS: tlsHost,
+      SERVICE_AGENT_SANDBOX_HOSTS: `${tlsHost},${host}`,
       SERVICE_AGENT_CLI_BINARY: join(import.meta.dirname, "secrets-agent"),
       SERVICE_AGENT_SANDBOX_READ: join(import.meta.dirname, "../fake-agent"),
       ANTHROPIC_API_KEY: "sk-canary",
@@ -96,7 +96,7 @@ test("secrets of each phase are found nowhere but where they belong", async () =
       `printf %s "$SETUP_SECRET"; printf %s "$SETUP_SECRET" | base64 -w0; printf 1"$SETUP_SECRET" | base64`,
       `test "$(${asks})" = "a package"; test -z "$AGENT_SECRET$CHECKS_SECRET"`,
     ],
-    each: [`test -z "$SETUP_SECRET"; ! ${asks} | grep -q package`],
+    each: [`test -z "$SETUP_SECRET"`],
   };
   const { path: repo } = await makeRemote({
     ".svc/setup.yml": JSON.stringify(file),
@@ -108,9 +108,11 @@ test("secrets of each phase are found nowhere but where they belong", async () =
   const watch = watchCommandLines(service.pid);
   for (const phase of secretPhases) {
     const args = ["set", `${phase.toUpperCase()}_SECRET`, "--repo", repo, "--phase", phase, "--host", host];
-    expect(await command(args, `${valueOf(phase)}\n`)).toMatchObject({
+    const isPlain = phase !== "agent";
+    const warned = isPlain ? "Code that runs with this secret can learn it: it is plain. " : "";
+    expect(await command([...args, ...(isPlain ? ["--plain"] : [])], `${valueOf(phase)}\n`)).toMatchObject({
       code: 0,
-      stdout: `Secret ${phase.toUpperCase()}_SECRET of ${repo} (${phase}) is stored\n`,
+      stdout: `${warned}Secret ${phase.toUpperCase()}_SECRET of ${repo} (${phase}) is stored\n`,
     });
   }
   const job = await runJob(service, "work", { repo_url: repo, profile: "code" });
