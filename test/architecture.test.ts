@@ -191,9 +191,9 @@ const budgets: Record<string, number> = {
   telemetry: 1566,
   transcripts: 3941,
   tui: 665,
-  view: 1703,
+  view: 1709,
   worktrees: 1569,
-  web: 7304,
+  web: 7321,
 };
 
 test("no room has more lines than its budget, and no budget is more than 2 % above its room", () => {

@@ -6,7 +6,7 @@ import { noSandbox, type Allowed, type Mount, type Run, type Sandbox } from "../
 import { passedOn } from "./claude/claude.ts";
 import type { ClaudeSettings } from "./claude/settings.ts";
 
-export type Command = Pick<Run, "secrets" | "readOnly"> & {
+type Command = Pick<Run, "secrets" | "readOnly"> & {
   /** Of the job whose work it looks at: marks its processes. */
   jobId: string;
   /** For `sh -c`. */

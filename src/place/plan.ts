@@ -57,14 +57,17 @@ export const setupOf = (file: SetupKeys | null, profile: SetupKeys | null): Setu
     timeout: said("timeout", usualTimeout),
     goesOnFailed: said("on_failure", "fail") === "continue",
     env: said("env", {}),
-    withheld: Object.fromEntries(
-      Object.entries(profile?.env ? {} : (file?.env ?? {})).filter((each) => !mayReachAgent(...each)),
-    ),
+    withheld: withheldOf(profile, file),
     hosts: profile?.hosts ?? [],
     asked: profile?.hosts ? [] : (file?.hosts ?? []),
     versions: said("versions", {}),
   };
 };
+
+const withheldOf = (profile: SetupKeys | null, file: SetupKeys | null): Setup["withheld"] =>
+  profile?.env
+    ? {}
+    : Object.fromEntries(Object.entries(file?.env ?? {}).filter((each) => !mayReachAgent(...each)));
 
 /**
  * What a setup may use: what its agent may, and its own hosts. `permitted`: what the operator lets repositories name.

@@ -31,11 +31,11 @@ export const requireHeaderValues = (secrets: readonly AgentSecret[]): void => {
 };
 
 /** The values that go to the host. Never to port 80, where all could read it. */
-export const secretsFor = (secrets: readonly AgentSecret[], target: HostAndPort): AgentSecret[] =>
+const secretsFor = (secrets: readonly AgentSecret[], target: HostAndPort): AgentSecret[] =>
   target.port === 80 ? [] : secrets.filter(({ hosts }) => judge(parseHosts(hosts), target) !== "refused");
 
 /** The headers of a request with values in the place of placeholders: each in its own header, nothing else is changed. */
-export const putIn = (headers: Headers, secrets: readonly AgentSecret[]): Headers => {
+const putIn = (headers: Headers, secrets: readonly AgentSecret[]): Headers => {
   const all = { ...headers };
   for (const { placeholder, value, header } of secrets) {
     const name = (header ?? "authorization").toLowerCase();
@@ -130,7 +130,7 @@ type Asked = Pick<IncomingMessage, "method" | "url" | "headers"> & {
  * | TRACE                                           | the answer repeats the headers                            |
  * | asks for another protocol, such as WebSocket    | it would go past what is looked at here                   |
  */
-export const objectionTo = (
+const objectionTo = (
   { method, url = "", headers, servername }: Asked,
   { name, port }: HostAndPort,
 ): { status: number; message: string } | null => {

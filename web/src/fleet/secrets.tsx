@@ -126,7 +126,7 @@ const Adding = ({ onClose }: { onClose: () => void }) => {
         />
         <label>
           <input type="checkbox" checked={plain} onChange={({ target }) => setPlain(target.checked)} /> Plain:
-          commands get the value itself, and code that runs with it can learn it
+          given as it is, so code that runs with it can learn it
         </label>
         {fields.map(({ key, label, isSecret }) => (
           <label key={key}>
