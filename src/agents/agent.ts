@@ -1,6 +1,7 @@
 import type { AgentEvent } from "../contract/event.ts";
 import type { FailureReason, JobSandbox, Question, Report, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
+import type { Meter } from "../sandbox/meter.ts";
 import type { AgentSecret } from "../sandbox/placeholders.ts";
 import type { Allowed, Mount } from "../sandbox/sandbox.ts";
 
@@ -72,6 +73,8 @@ export type AgentLaunch = {
   secrets?: readonly AgentSecret[];
   /** For `sh`: runs before it, beside it in its sandbox. Absent: nothing does. */
   before?: string;
+  /** TCP ports of its own. Absent: none. */
+  ports?: readonly number[];
   /** What is kept of its HOME. Absent: nothing. */
   mounts?: readonly Mount[];
   /** Wall time limit of a job, seconds. */
@@ -108,6 +111,19 @@ export type AgentProcess = {
   end: (options?: { graceSeconds: number }) => Promise<void>;
   /** Resolves when the process and all that it started have ended, for whatever reason. */
   ended: Promise<void>;
+  /** What all of its sandbox spends at the model. Absent: it has no sandbox that sees it. */
+  spending?: Spending;
+};
+
+/** By model, since the process began. */
+export type ModelTokens = Readonly<Record<string, Usage>>;
+
+export type Spending = {
+  meter: Meter;
+  /** As the agent's last result has it; null: none does. */
+  reported: () => ModelTokens | null;
+  /** Asks the agent while it works; null: it does not say. */
+  ask: () => Promise<{ total_cost_usd: number; model_usage?: ModelTokens | null | undefined } | null>;
 };
 
 /**
@@ -134,6 +150,8 @@ export type AgentTurn = {
   appendSystemPrompt: string | null;
   /** For this and the next turns; null: unchanged. */
   effort: "low" | "medium" | "high" | null;
+  /** Whose budget it counts for. Absent: nobody's. */
+  principal?: string;
   /** Wall time of the turn, seconds; the silence limits of the settings count as well. */
   timeoutSeconds: number;
   /**

@@ -20,7 +20,6 @@ test("a secret in a line without end is masked wherever the pieces are cut", asy
     borrows: [],
     allowed: {
       hosts: [],
-      openNetwork: false,
       read: [],
       write: [],
       temporaryBytes: 1024,

@@ -17,6 +17,7 @@ type Command = Pick<Run, "secrets" | "readOnly"> & {
   allowed: Allowed;
   /** As of an agent's launch. */
   mounts?: readonly Mount[] | undefined;
+  ports?: readonly number[] | undefined;
   /** Further variables. */
   env: Readonly<Record<string, string>>;
   timeoutSeconds: number;
@@ -73,6 +74,7 @@ export const createRunCommand =
       mounts: command.mounts ?? [],
       secrets: command.secrets ?? [],
       readOnly: command.readOnly ?? [],
+      ports: command.ports,
       routes: [],
       allowed,
       onDenied: command.onDenied ?? (() => undefined),

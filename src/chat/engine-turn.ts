@@ -162,6 +162,7 @@ const askedOf = (turn: EngineTurn, { warm, isInformed }: TurnProcess, deadline: 
     content: isInformed ? turn.followUp : turn.opening,
     appendSystemPrompt: isFirst ? turn.appendSystemPrompt : null,
     effort: turn.effort,
+    principal: turn.principal,
     timeoutSeconds: Math.max(1, Math.ceil((deadline - performance.now()) / 1000)),
     signal: turn.signal,
   };

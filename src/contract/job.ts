@@ -105,7 +105,10 @@ export const Denied = z
     kind: z.enum(["host", "path"]),
     name: z.string().meta({ example: "registry.example.com:443" }),
     count: z.int().meta({ example: 3, description: "How often" }),
-    allow: z.string().meta({ example: "registry.example.com", description: "What to name to allow it" }),
+    allow: z.string().meta({
+      example: "registry.example.com",
+      description: "What to name to allow it; empty: nothing does",
+    }),
   })
   .meta({ id: "Denied" });
 export type Denied = z.infer<typeof Denied>;

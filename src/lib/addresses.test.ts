@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isRefusedAddress } from "./addresses.ts";
+import { isRefusedAddress, mayLeadTo } from "./addresses.ts";
 
 const own = ["10.1.2.3", "fd12::3"];
 
@@ -55,4 +55,35 @@ test.each([
 test("the machine's own addresses are refused without being named", () => {
   expect(isRefusedAddress("127.0.0.1")).toBe(true);
   expect(isRefusedAddress("8.8.8.8")).toBe(false);
+});
+
+test.each([
+  "93.184.216.34",
+  "2606:4700::1111",
+  "64:ff9b::5db8:d822",
+  "::ffff:8.8.8.8",
+  "172.32.0.1",
+  "100.128.0.1",
+])("%s is public", (address) => {
+  expect(mayLeadTo("public", address)).toBe(true);
+});
+
+test.each([
+  "127.0.0.1",
+  "169.254.169.254",
+  "10.1.2.4",
+  "172.16.0.1",
+  "172.31.255.255",
+  "192.168.0.5",
+  "100.64.0.1",
+  "198.19.0.1",
+  "fd12::4",
+  "fd12::4%eth0",
+  "fc00:0::1",
+  "fec0::1",
+  "::ffff:10.0.0.1",
+  "64:ff9b::a01:203",
+  "no address",
+])("%s is not public", (address) => {
+  expect(mayLeadTo("public", address)).toBe(false);
 });

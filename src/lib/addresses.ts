@@ -37,14 +37,24 @@ const refused = listOf([
   "::ffff:0:0:0/96",
 ]);
 
-/** Private networks: only hosts that the operator names may be there. */
-const ownNetworks = listOf(["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"]);
+/** Private networks, also those of providers: only hosts that the operator names may be there. */
+const ownNetworks = listOf([
+  "10.0.0.0/8",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+  "100.64.0.0/10",
+  "192.0.0.0/24",
+  "198.18.0.0/15",
+  "fc00::/7",
+  "fec0::/10",
+]);
 
 /** Whether a connection that was judged may go to the address. */
 export const mayLeadTo = (how: Judged, address: string): boolean => {
   if (how === "local") return true;
   if (isRefusedAddress(address)) return false;
-  const plain = embeddedIPv4(address) ?? address;
+  const bare = address.replace(/%.*$/, "");
+  const plain = embeddedIPv4(bare) ?? bare;
   return how !== "public" || !ownNetworks.check(plain, isIPv4(plain) ? "ipv4" : "ipv6");
 };
 

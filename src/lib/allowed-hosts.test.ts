@@ -20,7 +20,10 @@ test.each([
   [["npm"], "registry.npmjs.org:443", "allowed"],
   [["[2606:4700::1111]:443"], "[2606:4700::1111]:443", "allowed"],
   [[], "registry.npmjs.org:443", "refused"],
-  [["*"], "registry.npmjs.org:443", "refused"],
+  [["*"], "registry.npmjs.org:443", "public"],
+  [["*"], "registry.npmjs.org:22", "refused"],
+  [["*", "db.example.com:5432"], "db.example.com:5432", "allowed"],
+  [["*", "registry.example.com"], "registry.example.com:443", "allowed"],
 ])("%j, %s: %s", (list, target, expected) => {
   expect(asked(list, target)).toBe(expected);
 });

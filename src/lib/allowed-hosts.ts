@@ -8,7 +8,7 @@ export type AllowedHost = {
   port: number | null;
   /** It may lead to an address of this host: only the operator can say so, and only with a port. */
   local: boolean;
-  /** It may lead to no private address: not the operator named it. Absent: it may. */
+  /** It may lead to addresses of the Internet only. Absent: to private ones too. */
   isPublic?: boolean;
 };
 
@@ -30,7 +30,7 @@ const presets: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Opens the network. */
+/** Stands for every public host. */
 export const everyHost = "*";
 
 /**
@@ -39,7 +39,6 @@ export const everyHost = "*";
  */
 export const parseHosts = (texts: readonly string[], byOperator = false): AllowedHost[] =>
   texts
-    .filter((text) => text !== everyHost)
     .flatMap((text) => (Object.hasOwn(presets, text) ? (presets[text] ?? []) : [text]))
     .map((text) => parseHost(text, byOperator));
 
@@ -60,6 +59,7 @@ export const judgeHost = (hosts: readonly AllowedHost[], { name, port }: Allowed
 };
 
 const parseHost = (text: string, byOperator: boolean): AllowedHost => {
+  if (text === everyHost) return { name: everyHost, port: null, local: false, isPublic: true };
   const [, wildcard = "", host = "", port] =
     /^(\*\.)?([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$/i.exec(text) ?? [];
   const number = port === undefined ? null : Number(port);
@@ -76,7 +76,7 @@ const parseHost = (text: string, byOperator: boolean): AllowedHost => {
   };
 };
 
-/** What a connection may lead to: `local` an address of this host, too, `public` no private one. */
+/** What a connection may lead to: addresses of the Internet, of private networks too, of this host as well. */
 export type Judged = "refused" | "public" | "allowed" | "local";
 
 /** Whether the list allows a connection, and to which addresses. */
@@ -88,7 +88,7 @@ export const judge = (
   const fits = hosts.filter(
     (host) =>
       (host.port === null ? port === 443 || port === 80 : host.port === port) &&
-      (host.name.startsWith("*.") ? asked.endsWith(host.name.slice(1)) : host.name === asked),
+      (host.name.startsWith("*") ? asked.endsWith(host.name.slice(1)) : host.name === asked),
   );
   if (fits.length === 0) return "refused";
   if (fits.some(({ local }) => local)) return "local";

@@ -2,12 +2,18 @@ import type { Agent, AgentProcess, AgentTurn, Spent, TurnEvent } from "../agents
 import { addUsage, type Usage } from "../contract/job.ts";
 import type { Log } from "../lib/log.ts";
 import { orAborted } from "../lib/wait.ts";
+import type { createBudgets } from "../telemetry/budgets.ts";
 import { costOf, mustBeReckoned, type EarlierRuns } from "../telemetry/cost.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
+import { watchSpending } from "./spending.ts";
 
-type Dependencies = { telemetry: Pick<TelemetrySink, "earlierRuns">; log: Log };
+type Dependencies = {
+  telemetry: Pick<TelemetrySink, "earlierRuns">;
+  budgets: Pick<ReturnType<typeof createBudgets>, "remaining">;
+  log: Log;
+};
 
-/** An agent whose turns have a cost, also those that end without a result. */
+/** An agent whose turns have a cost, also those that end without a result or spend what it does not report. */
 export const withCosts = (agent: Agent, deps: Dependencies): Agent => ({
   start: async (request) => {
     const started = await agent.start(request);
@@ -17,26 +23,42 @@ export const withCosts = (agent: Agent, deps: Dependencies): Agent => ({
 
 type Launch = { model: string | null; maxBudgetUsd: number | null };
 
-const costing = (process: AgentProcess, launch: Launch, { telemetry, log }: Dependencies): AgentProcess => {
+const costing = (process: AgentProcess, launch: Launch, deps: Dependencies): AgentProcess => {
+  const { telemetry, budgets, log } = deps;
   let { model } = launch;
+  const { maxBudgetUsd } = launch;
+  const earlierOf = (name: string): Promise<EarlierRuns | null> =>
+    orAborted(telemetry.earlierRuns(name), AbortSignal.timeout(longestQueryMs)).catch(
+      (err: unknown) => (log.debug({ err }, "the costs of earlier runs are not known"), null),
+    );
+  const { spending, end } = process;
+  const watch =
+    spending &&
+    watchSpending({
+      spending,
+      end,
+      maxBudgetUsd,
+      remaining: budgets.remaining,
+      priceOf: async (name, usage) =>
+        costOf({ costUsd: null, usage, model: name, maxBudgetUsd }, await earlierOf(name)).costUsd ?? 0,
+    });
 
   const turn = async function* (asked: AgentTurn): AsyncGenerator<TurnEvent, void, void> {
     let earlier: Promise<EarlierRuns | null> | null = null;
     const priced = async <Given extends Pick<Spent, "usage" | "costUsd">>(given: Given) => {
       if (!mustBeReckoned(given)) return { ...given, costEstimated: false };
-      earlier ??= orAborted(telemetry.earlierRuns(model ?? ""), AbortSignal.timeout(longestQueryMs)).catch(
-        (err: unknown) => (log.debug({ err }, "the costs of earlier runs are not known"), null),
-      );
-      return { ...given, ...costOf({ ...given, model, maxBudgetUsd: launch.maxBudgetUsd }, await earlier) };
+      earlier ??= earlierOf(model ?? "");
+      return { ...given, ...costOf({ ...given, model, maxBudgetUsd }, await earlier) };
     };
     let told: Usage | null = null;
+    watch?.begin(asked);
     for await (const event of process.turn(asked)) {
       if (event.type === "started") model = event.model ?? model;
       if (event.type === "ended") {
         const outcome = await priced(event.outcome);
         if (mustBeReckoned(outcome))
           log.warn({ model }, "the cost of a run is not known: its model has no price");
-        yield { type: "ended", outcome };
+        yield { type: "ended", outcome: (await watch?.end(outcome, asked.isLast === true)) ?? outcome };
       } else yield event;
       if (event.type !== "usage" || asked.isLast !== true) continue;
       told = addUsage(told, event.usage);

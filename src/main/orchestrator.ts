@@ -164,7 +164,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     receiver: () => receiver,
     origins: () => origins,
   });
-  const agent = withCosts(claude, { telemetry, log });
+  const agent = withCosts(claude, { telemetry, budgets, log });
   const credential = {
     digest: credentialDigest(settings),
     hasOtherKey: hasOtherKey(settings),

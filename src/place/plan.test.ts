@@ -48,9 +48,8 @@ test("each key of the profile takes the place of the file's", () => {
   });
 });
 
-const agent = (hosts: string[] = [], openNetwork = false) => ({
+const agent = (hosts: string[] = []) => ({
   hosts: parseHosts(hosts),
-  openNetwork,
   read: [],
   write: [],
   temporaryBytes: 1,
@@ -69,21 +68,30 @@ test.each([
   [[], ["b.example:8443"], ["b.example"], [], ["b.example"], ["b.example:8443"]],
   [[], ["b.example"], [], ["b.example:443"], [], ["b.example"]],
   [[], ["b.example"], [], ["*"], ["b.example"], []],
+  [[], ["b.example:8443"], [], ["*"], [], ["b.example:8443"]],
+  [[], ["*"], ["b.example"], [], ["b.example"], ["*"]],
 ])("of %j and %j, with %j of the agent and %j permitted, a setup reaches %j", (...row) => {
   const [hosts, asked, own, permitted, reached, refused] = row;
   const found = reachOf({ hosts, asked }, agent(own), permitted);
   expect(found.allowed.hosts.map(({ name }) => name)).toEqual(reached);
   expect(found.refused).toEqual(refused);
-  expect(found.allowed.openNetwork).toBe(false);
 });
 
-test("the network is open to a setup whose profile says so, or whose repository does with leave", () => {
-  const isOpen = (hosts: string[], asked: string[], permitted: string[], open = false) =>
-    reachOf({ hosts, asked }, agent([], open), permitted);
-  expect(isOpen(["*"], [], []).allowed.openNetwork).toBe(true);
-  expect(isOpen([], ["*"], [])).toMatchObject({ allowed: { openNetwork: false }, refused: ["*"] });
-  expect(isOpen([], ["*"], ["*"])).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
-  expect(isOpen([], ["*"], [], true)).toMatchObject({ allowed: { openNetwork: true }, refused: [] });
+test.each([
+  // hosts of the profile, of the repository, of the agent, permitted → the last host that is reached
+  [["*"], [], [], [], { name: "*", isPublic: true }],
+  [[], ["*"], [], ["*"], { name: "*", isPublic: true }],
+  [[], ["*"], ["*"], [], { name: "*", isPublic: true }],
+  // Whoever may name every public host names no other one by its name.
+  [[], ["db.internal"], [], ["*"], { name: "db.internal", isPublic: true }],
+  [[], ["db.internal"], ["*", "db.internal"], [], { name: "db.internal", isPublic: false }],
+  [["db.internal"], [], ["*"], [], { name: "db.internal", isPublic: false }],
+])("of %j and %j, with %j of the agent and %j permitted, public hosts are public only", (...row) => {
+  const [hosts, asked, own, permitted, last] = row;
+  const found = reachOf({ hosts, asked }, agent(own), permitted);
+  expect(found.refused).toEqual([]);
+  const { name, isPublic = false } = found.allowed.hosts.at(-1) ?? {};
+  expect({ name, isPublic }).toEqual(last);
 });
 
 const permitted = ["npm", "registry.example:4873"];
@@ -97,11 +105,10 @@ test.each([
   [["pypi"], [], [], [], [], ["pypi.org", "files.pythonhosted.org"]],
 ])("of %j and %j, with %j of the agent and %j of secrets, commands with values reach %j", (...row) => {
   const [hosts, asked, own, secretHosts, reached, refused] = row;
-  const found = reachWithSecrets({ hosts, asked, permitted }, agent(own, true), secretHosts);
+  const found = reachWithSecrets({ hosts, asked, permitted }, agent([...own, "*"]), secretHosts);
   const names = found.allowed.hosts.map(({ name }) => name);
   expect(names).toEqual(["registry.npmjs.org", "registry.yarnpkg.com", "registry.example", ...reached]);
   expect(found.refused).toEqual(refused);
-  expect(found.allowed.openNetwork).toBe(false);
 });
 
 test("a setup with values only reads from what presets name, and no preset names where anybody may store files", () => {

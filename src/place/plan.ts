@@ -1,7 +1,7 @@
 import type { AgentLaunch } from "../agents/agent.ts";
 import type { JobSetup } from "../contract/setup.ts";
 import { mayReachAgent } from "../contract/variable-name.ts";
-import { everyHost, grantedHosts, judgeHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { grantedHosts, judgeHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import type { SetupCache, SetupKeys, SetupService } from "../profiles/setup.ts";
 
 type Allowed = AgentLaunch["allowed"];
@@ -77,6 +77,7 @@ const withheldOf = (profile: SetupKeys | null, file: SetupKeys | null): Setup["w
  * | the profile        |                                                      | yes                            |
  * | the repository     | its agent may reach it, or it is permitted           | yes                            |
  * | the repository     | neither                                              | no: it is among the `refused`  |
+ * | the repository     | only `*` permits it, and it is in a private network  | no, by the door                |
  * | either             | it is an address of this host, with a port           | only if the operator names it  |
  */
 export const reachOf = (
@@ -85,24 +86,14 @@ export const reachOf = (
   permitted: readonly string[],
 ): { allowed: Allowed; refused: string[] } => {
   const listed = [...agent.hosts, ...parseHosts(permitted, true)];
-  const isOpen = agent.openNetwork || permitted.includes(everyHost);
-  const wanted = parseHosts(asked).map((host) => ({ host, judged: judgeHost(listed, host) }));
-  const refused = isOpen ? [] : wanted.filter((each) => each.judged === "refused");
+  const refused = parseHosts(asked).filter((host) => judgeHost(listed, host) === "refused");
   const granted = [
-    ...parseHosts(hosts).map((host) => ({ host, judged: judgeHost(listed, host) })),
-    ...wanted.filter((each) => !refused.includes(each)),
+    ...parseHosts(hosts).map((host) => ({ ...host, local: judgeHost(listed, host) === "local" })),
+    ...grantedHosts(asked, listed).filter((host) => judgeHost(listed, host) !== "refused"),
   ];
-  const openNetwork = agent.openNetwork || hosts.includes(everyHost) || (isOpen && asked.includes(everyHost));
   return {
-    allowed: {
-      ...agent,
-      openNetwork,
-      hosts: [...agent.hosts, ...granted.map((each) => ({ ...each.host, local: each.judged === "local" }))],
-    },
-    refused: [
-      ...(asked.includes(everyHost) && !isOpen ? [everyHost] : []),
-      ...refused.map(({ host }) => textOf(host)),
-    ],
+    allowed: { ...agent, hosts: [...agent.hosts, ...granted] },
+    refused: refused.map(textOf),
   };
 };
 
@@ -124,8 +115,8 @@ export const reachWithSecrets = (
   const reached = [...parseHosts(permitted, true), ...grantedHosts(secretHosts, agent.hosts)];
   const refused = parseHosts([...hosts, ...asked]).filter((host) => judgeHost(reached, host) === "refused");
   return {
-    allowed: { ...agent, openNetwork: false, hosts: reached },
-    refused: [...([...hosts, ...asked].includes(everyHost) ? [everyHost] : []), ...refused.map(textOf)],
+    allowed: { ...agent, hosts: reached },
+    refused: [...new Set(refused.map(textOf))],
   };
 };
 

@@ -1,7 +1,7 @@
 import { createServer, type ListenOptions, type Server } from "node:net";
 
 /** Ports of one job, until they are disposed of or this process ends. */
-export type Ports = AsyncDisposable & { env: { PORT: string; PORT_COUNT: string } };
+export type Ports = AsyncDisposable & { numbers: number[]; env: { PORT: string; PORT_COUNT: string } };
 
 /** Ports that a job gets. */
 const count = 10;
@@ -20,6 +20,7 @@ export const reservePorts = async (range: string): Promise<Ports | null> => {
     if (holder === null) continue;
     if (await areFree(port))
       return {
+        numbers: inARow(port),
         env: { PORT: String(port), PORT_COUNT: String(count) },
         [Symbol.asyncDispose]: () => close(holder),
       };
@@ -35,9 +36,10 @@ export const withoutPorts = (env: Readonly<Record<string, string>> = {}): Record
 export const noPorts = (range: string): string =>
   `The job has no PORT: ten free ports in a row are not left in SERVICE_PORT_RANGE (${range})`;
 
+const inARow = (first: number): number[] => Array.from({ length: count }, (_, nth) => first + nth);
+
 const areFree = async (port: number): Promise<boolean> => {
-  const ports = Array.from({ length: count }, (_, nth) => port + nth);
-  for (const each of ports) {
+  for (const each of inARow(port)) {
     // It is refused as well where somebody listens on all addresses.
     const server = await listen({ host: "127.0.0.1", port: each });
     if (server === null) return false;

@@ -48,7 +48,7 @@ type Job = {
   jobId: string;
   run: Run;
   worktree: Worktree;
-  launch: Pick<AgentLaunch, "allowed" | "mounts">;
+  launch: Pick<AgentLaunch, "allowed" | "mounts" | "ports">;
   /** Plain ones are for `run` alone. */
   secrets: readonly JobSecret[];
   /** Why it does not get others, a sentence each. */
@@ -135,6 +135,7 @@ export const createSetup = (deps: Dependencies) => {
       borrows: borrowedBy(worktree),
       allowed: launch.allowed,
       mounts: launch.mounts,
+      ports: launch.ports,
       env,
       signal: run.signal,
       onDenied,

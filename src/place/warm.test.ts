@@ -77,7 +77,6 @@ const makePlace = async ({ maxBytes = 1e9, root }: Over = {}) => {
     const setup = await setUp.of({ setupFor: () => null, readOnly: false }, worktree, run);
     const allowed = {
       hosts: [],
-      openNetwork: false,
       read: [],
       write: [],
       temporaryBytes: 1,

@@ -1,8 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { matchesAny, matchesRepository } from "./match.ts";
-
-const matchesPath = (glob: string, path: string): boolean => matchesAny([glob], [path]);
+import { matchesAny, matchesPath, matchesRepository } from "./match.ts";
 
 /** The meaning of a glob, for texts that are too short to take long. */
 const asExpression = (glob: string): RegExp => {

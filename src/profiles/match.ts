@@ -48,7 +48,7 @@ export const matchesAny = (globs: readonly string[], paths: readonly string[]): 
  * of the path once, so that none takes longer than its length times that of the path. Not `path.matchesGlob`: its `*` skips
  * names that begin with a dot, such as `acme/.github`.
  */
-const matchesPath = (glob: string, path: string): boolean => {
+export const matchesPath = (glob: string, path: string): boolean => {
   /** 1 at the places to which the parts so far lead. */
   let reached = new Uint8Array(path.length + 1).fill(1, 0, 1);
   for (const [part] of glob.matchAll(/\*\*+|[*?]|[^*?]+/g)) {

@@ -34,15 +34,14 @@ test("the operator's, the profile's and the submission's lists count together; o
     ["docs.example.com"],
   );
   expect(allowed).toMatchObject({
-    openNetwork: false,
     read: ["/opt/tools", "/data"],
     write: [],
     temporaryBytes: 2 ** 20,
   });
   expect(allowed.hosts.filter(({ local }) => local).map(({ name }) => name)).toEqual(["127.0.0.1"]);
   expect(allowed.hosts.map(({ name }) => name)).toContain("docs.example.com");
-  expect(allowedOf(none, { hosts: ["*"] }).openNetwork).toBe(true);
-  expect(allowedOf(none, {})).toMatchObject({ hosts: [], openNetwork: false, temporaryBytes: 2 ** 30 });
+  expect(allowedOf(none, { hosts: ["*"] }).hosts).toMatchObject([{ name: "*", isPublic: true }]);
+  expect(allowedOf(none, {})).toMatchObject({ hosts: [], temporaryBytes: 2 ** 30 });
 });
 
 const reserved = ["/home/svc/.service", "/var/lib/svc/jobs"];

@@ -109,7 +109,6 @@ export const allowedOf = (
   const listed: AllowedHost[] = [...parseHosts(serviceWide.hosts, true), ...parseHosts(named)];
   return {
     hosts: listed,
-    openNetwork: [...serviceWide.hosts, ...named].includes(everyHost),
     read: [...serviceWide.read, ...(block.read ?? [])],
     write: [...serviceWide.write, ...(block.write ?? [])],
     temporaryBytes: block.tmp ?? usualTemporary,
@@ -145,7 +144,7 @@ export const refusalOf = (
       return `sandbox.${key} names ${unlisted}, which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_${key.toUpperCase()}`;
   }
   if (block.hosts?.includes(everyHost) === true && !serviceWide.hosts.includes(everyHost))
-    return `sandbox.hosts opens the network (${everyHost}), which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_HOSTS`;
+    return `sandbox.hosts names every public host (${everyHost}), which a profile of a companion may only with the operator's leave: SERVICE_AGENT_SANDBOX_HOSTS`;
   return null;
 };
 

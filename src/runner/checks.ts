@@ -23,7 +23,7 @@ type Checking = {
   /** Paths that differ from the base. */
   paths: readonly string[];
   definitions: readonly CheckDefinition[];
-  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env" | "before" | "mounts">;
+  launch: Pick<AgentLaunch, "allowed" | "timeoutSeconds" | "env" | "before" | "mounts" | "ports">;
   secrets: readonly JobSecret[];
   /** How often the agent was told of red checks. */
   round: number;
@@ -81,6 +81,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
       env: { ...launch.env, ...variablesOf(secrets) },
       secrets: hiddenOf(secrets),
       mounts: launch.mounts,
+      ports: launch.ports,
       timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
       signal: run.signal,
       onOutput: (text) => run.event({ type: "check_output", name, before, text }),

@@ -42,7 +42,7 @@ export type Given = {
   secrets: JobSecrets;
   files: Attached;
   /** Its ports, and what its setup says for its checks. */
-  within: Pick<AgentLaunch, "env" | "before" | "mounts">;
+  within: Pick<AgentLaunch, "env" | "before" | "mounts" | "ports">;
   /** What its agent has in place of that. */
   forAgent: Pick<AgentLaunch, "env" | "before">;
 };
@@ -63,7 +63,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     record: JobRecord,
     run: Run,
     progress: Progress,
-    ports: Record<string, string>,
+    ports: Ports | null,
   ): Promise<{ setup: Setup | null; given: Given }> => {
     const profile = await profiles.pin(record.profile);
     const place = await prepare(record, run, {
@@ -85,8 +85,12 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       ...run,
       ...(!isFirst && { warn: () => undefined }),
     });
-    const env = { ...ports, ...setup?.env };
-    const within = { ...(setup && (await deps.setup.within(setup, place.own))), env };
+    const env = { ...ports?.env, ...setup?.env };
+    const within = {
+      ...(setup && (await deps.setup.within(setup, place.own))),
+      env,
+      ...(ports && { ports: ports.numbers }),
+    };
     const secrets = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
     const files: Attached = { parts: [], said: null };
     const { services = [], withheld = {} } = setup ?? {};

@@ -97,7 +97,7 @@ export const createRunner = (deps: Dependencies) => {
     if (deps.sandboxWarning !== null) run.warn(deps.sandboxWarning);
     if (record.asked?.answer?.kind === "refuse") return refusedPlan;
     await using ports = await portsFor(run);
-    const { setup, given } = await placeOf(record, run, progress, ports?.env ?? {});
+    const { setup, given } = await placeOf(record, run, progress, ports);
     if (record.options.setup_only === true) return setUp(setup);
     let next = begun(record, given.definitions);
     for (;;) {

@@ -107,6 +107,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
+    principal: record.principal,
     isLast: true,
     signal: AbortSignal.any([run.signal, broken.signal]),
   });

@@ -47,7 +47,7 @@ const secretFor = (port: number): AgentSecret => ({
   header: null,
 });
 const path = `${dirname(process.execPath)}:/usr/bin:/bin`;
-const nothing = { hosts: [], openNetwork: false, read: [], write: [], memoryBytes: null, processes: null };
+const nothing = { hosts: [], read: [], write: [], memoryBytes: null, processes: null };
 
 test.each(["bwrap", "landlock"] as const)(
   "%s: curl and Node send the value to its host, which is nowhere inside; another host keeps its own certificate",
@@ -101,19 +101,3 @@ test.each(["bwrap", "landlock"] as const)(
     expect(output).toContain(readFileSync("/etc/ssl/certs/ca-certificates.crt", "utf8"));
   },
 );
-
-test("with the network open beside its door, an agent's secrets are refused", async () => {
-  const { sandbox } = await createSandbox("bwrap");
-  const allowed = { ...nothing, openNetwork: true, temporaryBytes: 0 };
-  const run = {
-    command: "true",
-    path,
-    home: "/home/agent",
-    cwd: "/tmp",
-    writable: [],
-    readable: [],
-    routes: [],
-  };
-  const entering = sandbox.enter({ ...run, allowed, secrets: [secretFor(443)], onDenied: () => undefined });
-  await expect(entering).rejects.toThrow("name hosts instead");
-});

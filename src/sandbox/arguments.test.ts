@@ -22,7 +22,6 @@ const viewOf = (cwd: string, more: Partial<View> = {}): View => ({
   root,
   optional: ["/etc/passwd", "/etc/ld.so.cache", "/etc/nothing"],
   socket: null,
-  openNetwork: false,
   seccomp: 3,
   ...more,
 });

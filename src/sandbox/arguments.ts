@@ -19,8 +19,6 @@ export type View = {
   optional: readonly string[];
   /** The door's socket; null: there is none. */
   socket: string | null;
-  /** Whether it shares the host's network. */
-  openNetwork: boolean;
   /** Descriptor of the filter of system calls. */
   seccomp: number;
 };
@@ -47,8 +45,7 @@ export const modelHost = "model.invalid";
  * | `--die-with-parent` | nothing outlives a killed service |
  */
 export const bwrapArguments = (view: View): string[] => [
-  ..."--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try".split(" "),
-  ...(view.openNetwork ? [] : ["--unshare-net"]),
+  ..."--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net".split(" "),
   ..."--disable-userns --cap-drop ALL --die-with-parent --new-session".split(" "),
   "--seccomp",
   String(view.seccomp),

@@ -23,7 +23,7 @@ export const findBwrap = async (): Promise<Kind> => {
     wrap: async ({ home, allowed, mounts = [] }, { directory, door, limits, loopback, ...place }) => {
       const filter = join(directory, "seccomp");
       await writeFile(filter, systemCallFilter({ sockets: "usual" }), { mode: 0o600 });
-      const { openNetwork, hosts, temporaryBytes } = allowed;
+      const { hosts, temporaryBytes } = allowed;
       const view: View = {
         ...place,
         home,
@@ -31,10 +31,9 @@ export const findBwrap = async (): Promise<Kind> => {
         temporary: { path: "/tmp", bytes: temporaryBytes },
         root: rootLinks,
         socket: door.socket,
-        openNetwork,
         seccomp: 3,
       };
-      const forwarders = socat.ok && !openNetwork ? forwarding(socat.path, loopback) : "";
+      const forwarders = socat.ok ? forwarding(socat.path, loopback) : "";
       const shell = ["/bin/sh", "-c", `${unlessOrphaned}${forwarders}exec "$@"`, "sh"];
       const prefix = [...limits.outside, found.path, ...bwrapArguments(view), ...limits.inside, ...shell];
       return {
@@ -42,7 +41,7 @@ export const findBwrap = async (): Promise<Kind> => {
         model: { origin: `http://${modelHost}`, socket: socketInside },
         proxy: `127.0.0.1:${proxyPort}`,
         env: { TMPDIR: "/tmp" },
-        warnings: !socat.ok && !openNetwork && hosts.length > 0 ? [noForwarder] : [],
+        warnings: !socat.ok && hosts.length > 0 ? [noForwarder] : [],
       };
     },
     confine: (use) => ({
@@ -94,6 +93,5 @@ const alone = {
   root: rootLinks,
   optional: ["/etc/passwd", "/etc/ld.so.cache"],
   socket: null,
-  openNetwork: false,
   seccomp: 3,
 };

@@ -128,6 +128,72 @@ test("256 connections are held at once, one more is closed, and there is room ag
   expect(await until(() => first(dial(door.socket), connectTo(port)))).toMatch(/ 200 /);
 });
 
+const word = "the-word";
+
+/** The door's port of 127.0.0.1, with a route to a model that says hello. */
+const openPort = async (limits: DoorOptions["limits"] = {}) => {
+  const model = await listen(createServer((_asked, answer) => answer.end("hello")));
+  const route = { paths: /^\/v1\//, target: new URL(`http://127.0.0.1:${model}`), headers: {} };
+  return (await open({ routes: [route], word, limits })).port ?? 0;
+};
+
+const dialPort = (port: number): Socket => {
+  const client = connect(port, "127.0.0.1").on("error", () => undefined);
+  afterFile(async () => void client.destroy());
+  return client;
+};
+
+const askModel = `GET /v1/models HTTP/1.1\r\nhost: a\r\nx-api-key: ${word}\r\n\r\n`;
+
+test("400 silent connections of a stranger delay no request of the run, and are closed after 2 s", async () => {
+  const port = await openPort();
+  const began = performance.now();
+  const silent = Array.from({ length: 400 }, () => dialPort(port));
+  const ended = silent.map((client) => once(client.resume(), "close").then(() => performance.now() - began));
+  await Promise.all(silent.map((client) => client.connecting && once(client, "connect")));
+  // While they keep coming.
+  const more = setInterval(() => ended.push(once(dialPort(port).resume(), "close").then(() => 0)), 5);
+  afterFile(async () => clearInterval(more));
+  for (let n = 0; n < 20; n += 1) expect(await first(dialPort(port), askModel)).toMatch(/^HTTP\/1\.1 200 /);
+  clearInterval(more);
+  const times = await Promise.all(ended);
+  // The oldest gave their places to the newest.
+  expect(times.slice(300, 400).filter((ms) => ms > 1900).length).toBeGreaterThan(0);
+});
+
+test.each([
+  ["half a request", "GET /v1/mod"],
+  ["a byte of it now and then", null],
+  ["another word", "GET /v1/models HTTP/1.1\r\nhost: a\r\nx-api-key: another\r\n\r\n"],
+])("a stranger that sends %s is let go as well", async (_, bytes) => {
+  const client = dialPort(await openPort({ wordMs: 300 }));
+  const drip = setInterval(() => client.write("G"), 50);
+  afterFile(async () => clearInterval(drip));
+  if (bytes !== null) {
+    clearInterval(drip);
+    client.write(bytes);
+  }
+  await once(client.resume(), "close");
+  clearInterval(drip);
+});
+
+test("who has said the word stays, without saying it again", async () => {
+  const client = dialPort(await openPort({ wordMs: 100 }));
+  expect(await first(client, askModel)).toMatch(/ 200 /);
+  await delay(400);
+  expect(await first(client, askModel.replace(/x-api-key.*\r\n/, ""))).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test("of those that have said the word 256 are held at once, and one more when one ends", async () => {
+  const port = await openPort({ wordMs: 60_000 });
+  const held: Socket[] = [];
+  for (let n = 0; n < 256; n += 1) held.push(dialPort(port));
+  for (const client of held) expect(await first(client, askModel)).toMatch(/ 200 /);
+  expect(await first(dialPort(port), askModel)).toBe("");
+  held[0]?.destroy();
+  expect(await until(() => first(dialPort(port), askModel))).toMatch(/ 200 /);
+});
+
 test("a client that asks for more before the first answer gets no more connections to a host", async () => {
   let connections = 0;
   const port = await listen(

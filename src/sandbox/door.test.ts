@@ -211,6 +211,60 @@ test("a route is also behind a name that no host can have, in full form and by C
   expect(seen).toHaveLength(2);
 });
 
+test("what a route does not take is refused and told, whatever its method and query", async () => {
+  let reached = 0;
+  const port = await listen(createServer((_asked, answer) => answer.end(`${(reached += 1)}`)));
+  const target = new URL(`http://127.0.0.1:${port}`);
+  const route = {
+    paths: /^\/v1\//,
+    takes: /^POST \/v1\/messages$/,
+    target,
+    headers: { "x-api-key": "real" },
+  };
+  const { door, denied } = await open({ routes: [route] });
+  expect(await ask(door.socket, "/v1/messages?beta=true", { method: "POST" })).toMatchObject({ status: 200 });
+  const long = `/v1/${"a".repeat(300)}`;
+  const others: [string, string][] = [
+    ["GET", "/v1/messages"],
+    ["DELETE", "/v1/files/f?x=/v1/messages"],
+    ["TRACE", "/v1/messages"],
+    ["POST", "http://model.invalid/v1/messages/batches"],
+    ["POST", long],
+  ];
+  for (const [method, path] of others)
+    expect(await ask(door.socket, path, { method })).toMatchObject({ status: 403 });
+  expect(denied).toEqual([
+    "GET /v1/messages",
+    "DELETE /v1/files/f",
+    "TRACE /v1/messages",
+    "POST /v1/messages/batches",
+    `POST ${long}`.slice(0, 200),
+  ]);
+  expect(reached).toBe(1);
+});
+
+test.each([
+  ["10.1.2.3:443", "leads to a private network, which `*` does not open: name the host"],
+  ["127.0.0.1:80", "no agent may reach"],
+  ["169.254.169.254:80", "no agent may reach"],
+  ["[fd12::4]:443", "leads to a private network"],
+  ["rebound.example.com:443", "leads to a private network"],
+  ["example.com:22", "is not in the list"],
+])("`*` does not lead to %s", async (target, why) => {
+  const { door, denied } = await open({ hosts: parseHosts(["*"]), resolve: async () => ["192.168.1.9"] });
+  const answer = await sendRaw(door.socket, `CONNECT ${target} HTTP/1.1\r\nhost: a\r\n\r\n`);
+  expect(answer).toMatch(/^HTTP\/1\.1 403 /);
+  expect(answer).toContain(why);
+  expect(denied).toEqual([target]);
+});
+
+test("with `*` a private host is reached that is named, too", async () => {
+  const port = await listen(createServer((_asked, answer) => answer.end("named")));
+  const hosts = [...parseHosts(["*"]), ...parseHosts([`db.internal:${port}`], true)];
+  const { door } = await open({ hosts, resolve: async () => ["127.0.0.1"] });
+  expect((await ask(door.socket, `http://db.internal:${port}/`)).text).toBe("named");
+});
+
 test("an answer arrives piece by piece", async () => {
   const go = Promise.withResolvers<void>();
   const port = await listen(

@@ -1,16 +1,8 @@
 import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
-import http, { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https, { type RequestOptions } from "node:https";
-import {
-  connect,
-  createServer,
-  isIP,
-  type AddressInfo,
-  type LookupFunction,
-  type Server,
-  type Socket,
-} from "node:net";
+import { connect, isIP, type AddressInfo, type LookupFunction, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
@@ -20,6 +12,7 @@ import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { endToEnd } from "../lib/end-to-end.ts";
 import { connectThrough, proxyAgents, type ProxyAgent } from "../lib/upstream.ts";
 import { createAuthority } from "./authority.ts";
+import { readAnswer, type Meter } from "./meter.ts";
 import {
   endedRequest,
   isReadOnly,
@@ -32,16 +25,8 @@ import {
   type Rule,
 } from "./placeholders.ts";
 import { Refusal, refusalOf, refuse, say } from "./refusal.ts";
-
-/** A part of the door that leads to one address of the operator's: the model, the service's receiver of telemetry. */
-export type Route = {
-  /** Paths that it takes, without the query. A group in it is the part that goes to the target; without one all of it. */
-  paths: RegExp;
-  /** Where they lead: its path comes before the client's. */
-  target: URL;
-  /** Take the place of the client's credentials, `authorization` and `x-api-key`. Null: the client's own go there. */
-  headers: Readonly<Record<string, string>> | null;
-};
+import { toRoute, type Route } from "./route.ts";
+import { createWord, stranger } from "./word.ts";
 
 export type DoorOptions = {
   routes: readonly Route[];
@@ -75,8 +60,11 @@ export type Door = AsyncDisposable & {
   certificate: string | null;
 };
 
-/** Most connections at once; how long the head of a request, a name or a connection may take; longest silence. */
-const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000 };
+/**
+ * Most connections at once; how long the head of a request, a name or a connection may take; longest silence; how long a
+ * connection to the port may stay without the word.
+ */
+const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000, wordMs: 2000 };
 
 type Settings = Required<Omit<DoorOptions, "proxy">> & {
   proxies: ReturnType<typeof proxyAgents>;
@@ -90,11 +78,13 @@ type Settings = Required<Omit<DoorOptions, "proxy">> & {
  * | request | what becomes of it |
  * |---|---|
  * | `/path` of a route, or `http://any.invalid/path` | goes to the route's target, with what only the service knows |
+ * | the same, but the route does not take it | 403, and told |
  * | any other `/path` | 404 |
  * | CONNECT to a host that a secret names | TLS ends here, and each request goes there with the secret's value |
  * | to one that is only read from | as well, and what does not read is 405 |
  * | CONNECT, `http://host/…`, and the host is in the list | goes there unread |
  * | the same, not in the list, or it leads to an address of this host, link-local or of metadata | 403, and told |
+ * | the same, only `*` is in the list, and it leads to an address of a private network | 403, and told |
  * | the name cannot be resolved; the host cannot be reached | 502; 504 after 10 s |
  *
  * Names are resolved here, and the connection goes to the address that was judged: a name that changes meanwhile gains
@@ -115,13 +105,9 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   const socket = join(directory, "s");
   if (socket.length > 107) throw new Error(`${socket} is too long for a socket: set a shorter TMPDIR`);
   const clients = new Set<Duplex>();
-  const [busy, known] = [new WeakSet<Duplex>(), new WeakSet<Duplex>()];
+  const busy = new WeakSet<Duplex>();
   const ended = new WeakMap<Duplex, Rule & { how: Way }>();
-  /** A connection whose client has said the word is the run's. */
-  const isRun = ({ socket: client, headers }: IncomingMessage): boolean => {
-    if (says(headers, settings.word)) known.add(client);
-    return known.has(client);
-  };
+  const word = createWord(settings.word, limits);
   let begun = 0;
   /** Counts what is on its way out: a client that has left does not end it at once. */
   const counted = async <Value>(work: () => Promise<Value>): Promise<Value> => {
@@ -136,7 +122,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   };
   const server = http.createServer({ ...times, requestTimeout: 0 }, (asked, answer) => {
     const { socket: client, url = "" } = asked;
-    if (!isRun(asked)) return refuse(answer, stranger);
+    if (!word.isSaid(asked)) return refuse(answer, stranger);
     // No program asks for more before the first answer: it could hold any number of connections to a host.
     if (busy.has(client)) return void client.destroy();
     busy.add(client);
@@ -157,7 +143,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   server.on("connection", (client) => clients.add(client.once("close", () => clients.delete(client))));
   server.on("connect", (asked, client, head) => {
     client.on("error", () => client.destroy());
-    if (!isRun(asked)) return say(client, stranger);
+    if (!word.isSaid(asked)) return say(client, stranger);
     if (ended.has(client)) return say(client, new Refusal(400, "Ask for a path"));
     if (ownAuthority.test(asked.url ?? "")) {
       client.write(established);
@@ -172,8 +158,8 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
       const context = await authority.contextFor(target.name);
       if (client.destroyed) return;
       endTls(client, head, { context, connectMs }, (plain) => {
-        known.add(plain);
-        ended.set(plain, { ...rule, how });
+          word.admit(plain);
+          ended.set(plain, { ...rule, how });
         server.emit("connection", plain);
       });
     }).catch((error: unknown) => say(client, refusalOf(error)));
@@ -181,7 +167,7 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   server.on("clientError", (_error, client) => say(client, new Refusal(400, "This is no whole request")));
   await once(server.listen(socket), "listening");
   await chmod(socket, 0o600);
-  const listener = settings.word === null ? null : await listenAtPort(server, atOnce);
+  const listener = settings.word === null ? null : await word.listen(server);
   return {
     socket,
     certificate: authority?.certificate ?? null,
@@ -237,23 +223,6 @@ const endTls = (
 const ownPath = /^(?:http:\/\/[a-z]+\.invalid(?::80)?)?(\/.*)$/is;
 const ownAuthority = /^[a-z]+\.invalid:80$/i;
 
-/** Its connections are the server's. */
-const listenAtPort = async (server: http.Server, atOnce: number): Promise<Server> => {
-  const listener = createServer({ allowHalfOpen: true }, (client) => server.emit("connection", client));
-  listener.maxConnections = atOnce;
-  await once(listener.listen(0, "127.0.0.1"), "listening");
-  return listener;
-};
-
-/** Of a set: a comparison of text takes the longer the more of it is right. */
-const says = (headers: IncomingHttpHeaders, word: string | null): boolean => {
-  const login = `Basic ${Buffer.from(`run:${word}`).toString("base64")}`;
-  const said = [headers["proxy-authorization"], headers.authorization, headers["x-api-key"]];
-  return word === null || said.some((each) => new Set<unknown>([login, `Bearer ${word}`, word]).has(each));
-};
-
-const stranger = new Refusal(407, "This is the door of a run, and needs its word");
-
 type Target = {
   url: URL;
   headers: Record<string, string | string[]>;
@@ -261,27 +230,11 @@ type Target = {
   how: { agent: http.Agent | false; lookup?: LookupFunction | undefined } & RequestOptions;
   /** What the answer's headers may not tell; absent: nothing. */
   secrets?: readonly AgentSecret[];
+  /** Reads the answer. Absent: nothing does. */
+  meter?: Meter | undefined;
 };
 
 type Way = { agent: ProxyAgent; lookup?: never } | { agent: false; lookup?: LookupFunction };
-
-/** Paths that no server reads in another way: without escapes, and no part begins with a dot. */
-const plainPath = /^(?:\/[\w:@~-][\w.:@~-]*)+\/?$/;
-
-const toRoute = ({ routes, agents, proxies }: Settings, asked: IncomingMessage, url: string): Target => {
-  const [path = "", query = ""] = url.split(/\?(.*)/s);
-  const route = routes.find(({ paths }) => paths.test(path));
-  // Not by TRACE: its answer repeats the credential.
-  if (route === undefined || !plainPath.test(path) || !/^(GET|HEAD|POST|DELETE)$/.test(asked.method ?? ""))
-    throw new Refusal(404, "There is nothing at this path");
-  const place = new URL(route.target);
-  place.pathname = `${place.pathname.replace(/\/+$/, "")}${route.paths.exec(path)?.[1] ?? path}`;
-  place.search = query;
-  const { authorization: _a, "x-api-key": _k, ...kept } = endToEnd(asked);
-  const headers = route.headers === null ? endToEnd(asked) : { ...kept, ...route.headers };
-  const agent = proxies.of(place) ?? agents[place.protocol] ?? false;
-  return { url: place, headers: { ...headers, host: place.host }, how: { agent } };
-};
 
 const toEnded = (
   { agents }: Settings,
@@ -320,7 +273,12 @@ const judged = async (
   if (how === "refused") deny("is not in the list of hosts that this run may reach");
   const addresses = await addressesOf(name, resolve, limits.connectMs);
   const good = addresses?.filter((each) => mayLeadTo(how, each));
-  if (good?.length === 0 && addresses?.length !== 0) deny("leads to an address that no agent may reach");
+  if (good?.length === 0 && addresses?.length !== 0)
+    deny(
+      addresses?.some((each) => mayLeadTo("allowed", each))
+        ? "leads to a private network: only the operator's list can name hosts there"
+        : "leads to an address that no agent may reach",
+    );
   // A proxy resolves names as well, also those that have no address here.
   const scheme = port === 80 ? "http" : "https";
   const agent = isIP(name) === 0 ? proxies.of(new URL(`${scheme}://${name}:${port}`)) : null;
@@ -359,7 +317,7 @@ const tunnel = async (settings: Settings, target: HostAndPort): Promise<Socket> 
 const pass = async (
   asked: IncomingMessage,
   answer: ServerResponse,
-  { url, headers, how, secrets = [] }: Target,
+  { url, headers, how, secrets = [], meter }: Target,
   { connectMs, silentMs }: typeof usual,
 ): Promise<void> => {
   const isTls = url.protocol === "https:";
@@ -380,7 +338,12 @@ const pass = async (
   });
   sent.setTimeout(silentMs, late);
   sent.once("close", inTime);
-  answer.once("close", () => sent.destroy());
+  let isLeft = false;
+  answer.once("close", () => {
+    isLeft = true;
+    // What the model has been asked is paid for: its answer is awaited for its tokens.
+    if (meter === undefined || !asked.complete) sent.destroy();
+  });
   pipeline(asked, sent, () => undefined);
   const got = await new Promise<IncomingMessage>((resolve, reject) => {
     sent.once("response", resolve);
@@ -388,7 +351,12 @@ const pass = async (
     // One that changes the protocol ends without either.
     sent.once("close", () => reject(new Error(`${url.host} gave no answer`)));
   });
+  if (meter !== undefined) readAnswer(got, meter);
+  if (isLeft) return void got.once("data", () => setTimeout(() => got.destroy(), afterLeaveMs));
   answer.writeHead(got.statusCode ?? 502, takenOut(endToEnd(got), secrets));
   answer.flushHeaders();
   pipeline(got, answer, () => undefined);
 };
+
+/** How much of an answer that nobody reads any more is read for its tokens. */
+const afterLeaveMs = 500;

@@ -17,13 +17,14 @@ export const findLandlock = async (): Promise<Kind> => {
     open,
     trial: landlockTrial(),
     explain: async (stderr) => `Landlock does not start: ${stderr.trim().slice(0, 300) || "it says nothing"}`,
-    wrap: async ({ allowed }, { directory, door, limits, loopback, ...place }) => {
+    wrap: async ({ ports = [] }, { directory, door, limits, loopback, ...place }) => {
       const [home, temporary] = [join(directory, "home"), join(directory, "tmp")];
       for (const path of [home, temporary]) await mkdir(path, { mode: 0o700 });
       const fence = landlockPrefix({
         readable: [...system, ...place.optional, ...place.readable],
         writable: [...devices, home, temporary, ...place.writable],
-        ports: allowed.openNetwork ? null : [door.port ?? 0, ...loopback.map(({ port }) => port)],
+        ports: [door.port ?? 0, ...loopback.map(({ port }) => port)],
+        ownPorts: ports,
       });
       return {
         box: { prefix: [...limits.outside, ...limits.inside, ...fence], filter: null },

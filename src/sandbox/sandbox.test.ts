@@ -3,18 +3,20 @@ import { randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
+import { copyFile, mkdir, mkdtemp, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer as createTcp, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { findMarked } from "../../test/processes.ts";
+import { parseHosts } from "../lib/allowed-hosts.ts";
 import { runCommand, type Wall } from "../lib/command.ts";
 import { supervise } from "../lib/process/supervise.ts";
+import { reservePorts } from "../place/ports.ts";
 import { createSandbox, probeSandboxes, type Allowed, type Run, type Sandbox } from "./sandbox.ts";
 
 type Mode = "bwrap" | "landlock";
@@ -27,7 +29,6 @@ const sandboxes = {
 };
 const nothing: Allowed = {
   hosts: [],
-  openNetwork: false,
   read: [],
   write: [],
   temporaryBytes: 64 * 1024 * 1024,
@@ -38,7 +39,7 @@ const path = "/usr/bin:/bin";
 const word = "the-word-of-this-run";
 
 const enter = async ({ enter }: Sandbox, more: Partial<Run>) => {
-  const cwd = await temporaryDirectory();
+  const { cwd = await temporaryDirectory() } = more;
   const denied: string[] = [];
   const entered = await enter({
     command: "sh",
@@ -248,18 +249,84 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
   });
 });
 
+const startTcp = async (said: string): Promise<number> => {
+  const server = createTcp((client) => client.on("error", () => undefined).end(said));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  afterFile(async () => void server.close());
+  return (server.address() as AddressInfo).port;
+};
+
 test.each<Mode>(["bwrap", "landlock"])(
-  "%s: with the host's network nothing listens there for the run, and programs need no proxy",
+  "%s: a run listens on its own ports, and connects to them and to no others of this machine",
   async (mode) => {
-    const { output } = await run(
+    await using ports = await reservePorts("24000-29999");
+    const numbers = ports?.numbers ?? [];
+    const [first = 0, last = 0] = [numbers[0], numbers.at(-1)];
+    const other = await startTcp("from outside");
+    const serve = (port: number): string => `perl -MIO::Socket::INET -e '
+      my $s = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1", LocalPort => ${port}) or exit print "no ";
+      print IO::Socket::INET->new(PeerAddr => "127.0.0.1:${port}") ? "yes " : "deaf "';`;
+    const script = `${serve(first)} ${serve(last)} ${mode === "landlock" ? serve(last + 1) : ""}
+      curl -s --noproxy '*' http://127.0.0.1:${other}/ | grep -q outside && echo reached`;
+    const { output } = await run(mode, script, { ports: numbers });
+    expect(output).toBe(`yes yes ${mode === "landlock" ? "no " : ""}`);
+  },
+);
+
+test.each<Mode>(["bwrap", "landlock"])(
+  "%s: `*` stands for every public host through the door, and for nothing of this machine",
+  async (mode) => {
+    const port = await startTcp("HTTP/1.1 200 OK\r\n\r\nfrom the machine");
+    const ask = (to: string): string => `curl -sS -m 20 --noproxy '' ${to} 2>&1`;
+    const { output, denied } = await run(
       mode,
-      `env; ${mode === "bwrap" ? "cat /proc/[0-9]*/cmdline;" : ""} echo done`,
+      `i=0; until curl -s -o /dev/null $HTTP_PROXY || [ $i -gt 50 ]; do i=$((i+1)); sleep 0.1; done
+       ${ask(`http://127.0.0.1:${port}/`)}; ${ask("https://169.254.169.254/")}; ${ask("http://10.11.12.13/")}
+       ${ask("https://198.51.100.7:8443/")}; curl -s --noproxy '*' http://127.0.0.1:${port}/ | grep machine; echo done`,
+      { allowed: { ...nothing, hosts: parseHosts(["*"]) } },
+    );
+    expect(output).not.toContain("from the machine");
+    expect(output).toMatch(/done$/m);
+    expect(denied).toEqual([
+      `127.0.0.1:${port}`,
+      "169.254.169.254:443",
+      "10.11.12.13:80",
+      "198.51.100.7:8443",
+    ]);
+  },
+);
+
+test.each<Mode>(["bwrap", "landlock"])(
+  "%s: ssh and programs without a proxy reach a host that is named with its port, as the manual says",
+  async (mode) => {
+    const banners: string[] = [];
+    const ssh = createTcp((client) => {
+      client.on("error", () => undefined).write("SSH-2.0-Planted\r\n");
+      client.once("data", (piece) => (banners.push(piece.toString()), client.end()));
+    });
+    await once(ssh.listen(0, "127.0.0.1"), "listening");
+    afterFile(async () => void ssh.close());
+    const { port: sshPort } = ssh.address() as AddressInfo;
+    const database = await startTcp("from the database");
+    await using ports = await reservePorts("24000-29999");
+    const numbers = ports?.numbers ?? [];
+    const cwd = await temporaryDirectory();
+    await copyFile(join(import.meta.dirname, "../../deploy/sandbox/through.mjs"), join(cwd, "through.mjs"));
+    const { output, denied } = await run(
+      mode,
+      `node through.mjs 127.0.0.1:${database} ${numbers[0]} &
+       i=0; until curl -s --http0.9 --noproxy '*' http://127.0.0.1:${numbers[0]}/ || [ $i -gt 100 ]; do i=$((i+1)); sleep 0.1; done
+       ssh -F none -p ${sshPort} -o "ProxyCommand=node through.mjs %h:%p" git@127.0.0.1 2>&1; echo; echo done`,
       {
-        allowed: { ...nothing, openNetwork: true },
+        cwd,
+        ports: numbers,
+        path: `${dirname(process.execPath)}:${path}`,
+        allowed: { ...nothing, hosts: parseHosts([`127.0.0.1:${database}`, `127.0.0.1:${sshPort}`], true) },
       },
     );
-    expect(output).toMatch(/done$/m);
-    expect(output).not.toMatch(/proxy|socat/i);
+    expect(output).toMatch(/^from the database[^]*done$/m);
+    expect(banners).toEqual([expect.stringMatching(/^SSH-2\.0-OpenSSH/)]);
+    expect(denied).toEqual([]);
   },
 );
 

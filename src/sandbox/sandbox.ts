@@ -13,15 +13,14 @@ import { removeTree } from "../lib/remove-tree.ts";
 import { modelHost } from "./arguments.ts";
 import { writeTrust } from "./authority.ts";
 import { findBwrap } from "./bwrap.ts";
-import { openDoor, type Door, type Route } from "./door.ts";
+import { openDoor, type Door } from "./door.ts";
 import { findLandlock } from "./landlock.ts";
 import type { AgentSecret } from "./placeholders.ts";
+import type { Route } from "./route.ts";
 
 /** What one run may use beside its own worktree and configuration. */
 export type Allowed = Limits & {
   hosts: readonly AllowedHost[];
-  /** `*`: the host's network. */
-  openNetwork: boolean;
   read: readonly string[];
   write: readonly string[];
   /** Room for temporary files, bytes. Only bubblewrap holds it. */
@@ -40,13 +39,15 @@ export type Run = {
   cwd: string;
   /** What belongs to this run alone, besides. */
   writable: readonly string[];
+  /** Its TCP ports, on which it may listen where it shares the host's. Absent: none. */
+  ports?: readonly number[] | undefined;
   /** What it shares with others: objects that its clone borrows. */
   readable: readonly string[];
   /** Directories that it has at other places, to write: below its HOME. Only `bwrap` can do that. Absent: none. */
   mounts?: readonly Mount[];
   routes: readonly Route[];
   allowed: Allowed;
-  /** What it has placeholders for, and may reach the hosts of; see `secretsProblem`. Absent: none. */
+  /** What it has placeholders for, and may reach the hosts of. Absent: none. */
   secrets?: readonly AgentSecret[];
   /** Hosts to which only requests that read go. Absent: none. */
   readOnly?: readonly AllowedHost[];
@@ -196,20 +197,11 @@ const configuration =
     .split(" ")
     .map((name) => `/etc/${name}`);
 
-/** Why no door can put secrets into what a run sends; null: one can, or there are no secrets. */
-const secretsProblem = ({ secrets = [], allowed }: Pick<Run, "secrets" | "allowed">): string | null =>
-  secrets.length > 0 && allowed.openNetwork
-    ? "An agent gets its secrets from the door of its sandbox, and `*` opens the network beside it: name hosts instead"
-    : null;
-
 const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
   const { allowed, routes, onDenied, secrets = [], readOnly = [], word = randomUUID() } = run;
-  const problem = secretsProblem(run);
-  if (problem !== null) throw new Error(problem);
   await using made = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), beginning(service)));
   made.defer(() => removeTree(directory).catch(() => undefined));
-  const { openNetwork } = allowed;
   const hosts = [...allowed.hosts, ...secrets.flatMap((secret) => grantedHosts(secret.hosts, allowed.hosts))];
   const told = { routes, hosts, secrets, readOnly, onDenied, within: directory };
   const door = made.use(await openDoor({ ...told, ...(kind.sharesNetwork && { word }) }));
@@ -232,7 +224,7 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
       ...(trust === null ? [] : [trust.directory]),
     ],
     writable: [cwd, ...writable, ...write.paths],
-    optional: openNetwork ? [...configuration, "/etc/resolv.conf"] : configuration,
+    optional: configuration,
     loopback: hosts.flatMap(({ name, port, local }) =>
       local && port !== null && /^(127\.0\.0\.1|localhost)$/.test(name) ? [{ name, port }] : [],
     ),
@@ -253,12 +245,7 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   return {
     box,
     model,
-    env: {
-      ...env,
-      ...trust?.env,
-      PATH: path,
-      ...(openNetwork ? {} : proxied(`http://${login}${proxy}`, direct)),
-    },
+    env: { ...env, ...trust?.env, PATH: path, ...proxied(`http://${login}${proxy}`, direct) },
     limits: limits.kind,
     warnings: [...warnings, ...limits.warnings, ...read.warnings, ...write.warnings],
     [Symbol.asyncDispose]: () => all.disposeAsync(),
@@ -340,7 +327,7 @@ const probe = async (kind: Kind, sandbox: Sandbox): Promise<string[]> => {
   const [command, ...args] = kind.trial;
   const directory = await mkdtemp(join(tmpdir(), "svc-probe-"));
   const path = "/usr/bin:/bin";
-  const nothing = { hosts: [], openNetwork: false, read: [], write: [], memoryBytes: null, processes: null };
+  const nothing = { hosts: [], read: [], write: [], memoryBytes: null, processes: null };
   try {
     await using entered = await sandbox.enter({
       command,

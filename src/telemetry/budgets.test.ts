@@ -4,11 +4,11 @@ import { createBudgets } from "./budgets.ts";
 import type { SpentQuery } from "./sink.ts";
 
 const now = (): Date => new Date("2026-03-02T18:30:00.000Z");
-const none = { budgetDayUsd: null, budgetKeyDayUsd: null, budgetImputed: false };
+const none = { budgetDayUsd: null, budgetKeyDayUsd: null, budgetImputed: false, agentOauthToken: null };
 const ana = { profile: "code", budgetDayUsd: null, principal: "ana" };
 
 const budgetsOf = (
-  settings: Partial<{ [Key in keyof typeof none]: (typeof none)[Key] | number | boolean }>,
+  settings: Partial<{ [Key in keyof typeof none]: (typeof none)[Key] | number | boolean | string }>,
   spent: (query: SpentQuery) => Promise<number>,
 ) => {
   const asked: SpentQuery[] = [];

@@ -7,7 +7,7 @@ import { orAborted } from "../lib/wait.ts";
 import type { SpentQuery, TelemetrySink } from "./sink.ts";
 
 type Dependencies = {
-  settings: Pick<Settings, "budgetDayUsd" | "budgetKeyDayUsd" | "budgetImputed">;
+  settings: Pick<Settings, "budgetDayUsd" | "budgetKeyDayUsd" | "budgetImputed" | "agentOauthToken">;
   telemetry: Pick<TelemetrySink, "spent">;
   now: () => Date;
   log: Log;
@@ -19,8 +19,8 @@ export type Spender = { profile: string; budgetDayUsd: number | null; principal:
 type Limit = { limit: number | null; of: Budget["of"]; query: Pick<SpentQuery, "profile" | "principal"> };
 
 /**
- * Refuses what would exceed a budget of the day (UTC). Counts what has ended: jobs that run or wait are not stopped. An
- * unreachable database refuses nothing.
+ * Refuses what would exceed a budget of the day (UTC). Counts what has ended: jobs that run or wait are not stopped, unless
+ * they spend what their agent does not report. An unreachable database refuses nothing.
  */
 export const createBudgets = ({ settings, telemetry, now, log }: Dependencies) => {
   const spentOn = async (query: SpentQuery): Promise<number> => {
@@ -59,6 +59,15 @@ export const createBudgets = ({ settings, telemetry, now, log }: Dependencies) =
           { retryAfter: Math.ceil((midnight - now().getTime()) / 1000) },
         );
       }
+    },
+    /** USD that the budgets of the service and of a key leave to what runs; Infinity: there are none. */
+    remaining: async (principal: string): Promise<number> => {
+      const asked = today();
+      if (settings.agentOauthToken !== null && !asked.imputed) return Infinity;
+      const left = shared(principal).map(async ({ limit, query }) =>
+        limit === null ? Infinity : limit - (await spentOn({ ...asked, ...query })),
+      );
+      return Math.min(...(await Promise.all(left)));
     },
     /** The budgets that are set, of all profiles, and today's costs. @throws ServiceError `store_unavailable` */
     list: (principal: string, profiles: readonly Profile[]): Promise<Budget[]> => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { costOf, type EarlierRuns, type SpentRun } from "./cost.ts";
+import { costOf, unreported, type EarlierRuns, type SpentRun } from "./cost.ts";
 
 const usage = (input: number, output = 0, written = 0, read = 0) => ({
   input_tokens: input,
@@ -41,3 +41,27 @@ test.each([
     expect(costUsd(usage(0, 0, 1_000_000, 1_000_000))).toBeCloseTo(1.35 * usd, 9);
   },
 );
+
+const big = () => usage(1000, 200, 0, 5000);
+
+test.each([
+  ["what is reported", { a: big() }, { a: big() }, {}],
+  ["more that is reported than was seen", { a: usage(1000) }, { a: big() }, {}],
+  ["less than 1 % more", { a: usage(10_099) }, { a: usage(10_000) }, {}],
+  ["more than 1 % more", { a: usage(10_101) }, { a: usage(10_000) }, { a: usage(101) }],
+  // A token of output is worth five of input: few of them are not hidden by many cached ones.
+  ["a few answers", { a: usage(0, 100, 0, 100_000) }, { a: usage(0, 50, 0, 100_000) }, { a: usage(0, 50) }],
+  ["nothing reported", { a: big() }, {}, { a: big() }],
+  ["another model", { a: big(), b: big() }, { a: big() }, { a: usage(0), b: big() }],
+  ["an alias of the model", { "a-2026": big() }, { a: big() }, {}],
+  ["a model with a larger window", { a: big() }, { "a[1m]": big() }, {}],
+  // What one model is reported too much of must not pay for another.
+  [
+    "another model behind false figures",
+    { a: big(), b: big() },
+    { a: usage(9000, 900, 0, 90_000) },
+    { a: usage(0), b: big() },
+  ],
+])("of %s the unreported is the rest", (_, seen, reported, expected) => {
+  expect(unreported(seen, reported)).toEqual(expected);
+});

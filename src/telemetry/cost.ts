@@ -34,6 +34,38 @@ export const costOf = (
   return { costUsd, costEstimated: costUsd !== null };
 };
 
+/**
+ * The tokens that the model's answers named and that are not reported, by model.
+ *
+ * | reported are                              | of each model these are                        |
+ * |-------------------------------------------|------------------------------------------------|
+ * | all, but for 1 % of what those are worth  | none                                           |
+ * | less                                      | the difference, for each kind of token         |
+ * | some by a name that no answer has         | the same, less what has that name: it is an alias |
+ */
+export const unreported = (seen: ByModel, ...reported: ByModel[]): ByModel => {
+  const rest = structuredClone(seen);
+  for (const [name, usage] of reported.flatMap((each) => Object.entries(structuredClone(each)))) {
+    const same = rest[name.replace(/\[[^\]]*\]$/, "")];
+    for (const tokens of same === undefined ? Object.values(rest) : [same]) takeOff(tokens, usage);
+  }
+  return weightIn([rest]) * 100 > weightIn(reported) ? rest : {};
+};
+
+type ByModel = Readonly<Record<string, Usage>>;
+
+const weightIn = (all: readonly ByModel[]): number =>
+  all.flatMap((each) => Object.values(each)).reduce((sum, usage) => sum + weightOf(usage), 0);
+
+/** From both, as far as both have them. */
+const takeOff = (from: Usage, usage: Usage): void => {
+  for (const kind of Object.keys(from) as (keyof Usage)[]) {
+    const both = Math.min(from[kind], usage[kind]);
+    from[kind] -= both;
+    usage[kind] -= both;
+  }
+};
+
 /** Whether the agent reported tokens and no cost. */
 export const mustBeReckoned = <Run extends Pick<SpentRun, "costUsd" | "usage">>(
   run: Run,

@@ -5,7 +5,8 @@ import { oneLine } from "./sanitise.ts";
 /** The things that the sandbox refused the agent, and what to name to allow them. */
 export const refusedLines = ({ sandbox }: Pick<Job, "sandbox">): string[] =>
   (sandbox?.denied ?? []).map(
-    ({ name, count, allow }) => `${oneLine(name)}, ${counted(count, "time")}: allow ${oneLine(allow)}`,
+    ({ name, count, allow }) =>
+      `${oneLine(name)}, ${counted(count, "time")}${allow === "" ? "" : `: allow ${oneLine(allow)}`}`,
   );
 
 /** The sandbox that the agent runs in; null: it has not started. */

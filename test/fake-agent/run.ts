@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type {
+  Agent,
   AgentLaunch,
   AgentProcess,
   AgentStart,
@@ -43,6 +44,8 @@ export type FakeRunOptions = {
   receiver?: TelemetryReceiver;
   origins?: () => readonly string[];
   sandbox?: Sandbox;
+  /** What stands around the adapter. */
+  wrap?: (agent: Agent) => Agent;
   /** Awaited before the agent gets its prompt. */
   onReady?: (identity: ProcessIdentity) => Promise<void>;
   onEvent?: (event: AgentEvent) => unknown;
@@ -63,15 +66,17 @@ export const runFake = async (prompt: string, options: FakeRunOptions): Promise<
     onReady,
     onEvent,
     onStart,
+    wrap = (agent) => agent,
     ...given
   } = options;
-  const agent = createClaudeAgent({
+  const claude = createClaudeAgent({
     settings: { ...fakeSettings(directory), ...settings },
     env: { PATH: process.env["PATH"], ...env },
     redact: createRedactor(secrets),
     receiver: () => receiver ?? null,
     ...given,
   });
+  const agent = wrap(claude);
   const jobId = start.id ?? randomUUID();
   let identity: ProcessIdentity | null = null;
   const events: AgentEvent[] = [];

@@ -4,6 +4,8 @@ import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo, type Server } from "node:net";
 import { join } from "node:path";
+import { modelRoute } from "../../src/agents/claude/routes.ts";
+import { parseHosts } from "../../src/lib/allowed-hosts.ts";
 import { supervise } from "../../src/lib/process/supervise.ts";
 import { openDoor } from "../../src/sandbox/door.ts";
 import { createSandbox, type SandboxMode } from "../../src/sandbox/sandbox.ts";
@@ -12,7 +14,7 @@ import { attacks, callNumbers, secret } from "./attacks.ts";
 
 /**
  * A service on the stage that stage.ts makes: plants what is worth an attack, runs all attacks as one agent in the sandbox
- * that its argument names, with the host's network if another one follows, and prints `{mode, succeeded: names}`; `{refused: sentence}` if there is no such sandbox here.
+ * that its argument names, with every public host if another one follows, and prints `{mode, succeeded: names}`; `{refused: sentence}` if there is no such sandbox here.
  */
 const mode = process.argv[2] as SandboxMode;
 const stage = process.env["STAGE"] ?? "";
@@ -74,6 +76,9 @@ const door = await openDoor({
   // As a run has it where others can reach its door.
   word: mode === "landlock" ? "the-word-of-another-run" : null,
 });
+/** Of a run whose model is what is planted. */
+const model = { modelBaseUrl: `http://127.0.0.1:${port}`, modelApiKey: secret, modelAuthToken: null };
+const routes = [modelRoute({ ...model, agentOauthToken: null })];
 const victim = spawn("perl", ["-e", victimScript, join(place("own"), "signalled"), secret], {
   cwd: place("other"),
   env: { PATH: "/usr/bin:/bin", CANARY: secret },
@@ -115,15 +120,23 @@ const attack = async (mode: SandboxMode): Promise<string[]> => {
     cwd,
     writable: [],
     readable: [],
-    routes: [],
-    allowed: { ...allowedOnly(place("given")), openNetwork: process.argv.length > 3 },
+    routes,
+    word: "the-word",
+    allowed: { ...allowedOnly(place("given")), hosts: parseHosts(process.argv.slice(3)) },
     onDenied: () => undefined,
   });
   const started = await supervise({
     command: "sh",
     args: ["attacks.sh"],
     cwd,
-    env: { ...variables, PATH: path, ...entered?.env },
+    env: {
+      ...variables,
+      PATH: path,
+      WORD: "the-word",
+      ORIGIN: entered?.model.origin ?? "",
+      SOCKET: entered?.model.socket ? `--unix-socket ${entered.model.socket}` : "",
+      ...entered?.env,
+    },
     marker: { name: "SERVICE_TEST", value: `attacks-${process.pid}` },
     box: entered?.box ?? null,
     stdin: "",

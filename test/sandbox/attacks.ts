@@ -11,8 +11,6 @@ export type Attack = {
   script: string;
   /** Whether it succeeds without a sandbox. Null: it is never tried there. */
   isOpen: ((who: Attacker) => boolean) | null;
-  /** Whether it succeeds in a sandbox that has the host's network. */
-  isOfNetwork?: true;
 };
 
 const anyone = (): boolean => true;
@@ -179,43 +177,46 @@ export const attacks: readonly Attack[] = [
     name: "connect to a TCP port",
     script: answers("INET->new(PeerAddr => qq(127.0.0.1:$ENV{TCP}))"),
     isOpen: anyone,
-    isOfNetwork: true,
   },
   {
     name: "connect to a TCP port through the proxy",
     script: `curl -s --noproxy "" --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$TCP/" | grep -q ${secret}`,
     isOpen: anyone,
-    isOfNetwork: true,
+  },
+  {
+    name: "have the door connect to the machine under another name",
+    script: `for host in localhost 127.1 2130706433 [::1] [::ffff:127.0.0.1] 0.0.0.0 "$(hostname)"; do curl -s --noproxy "" "http://$host:$TCP/" | grep -q ${secret} && exit 0; done; exit 1`,
+    isOpen: anyone,
+  },
+  {
+    name: "use the model's credential for what is no message",
+    script: `for request in "GET /v1/files" "DELETE /v1/files/f" "GET /v1/messages/batches/b/results" "POST /v1/messages/batches" "PUT /v1/messages"; do curl -s $SOCKET -X \${request% *} -H "x-api-key: $WORD" "$ORIGIN\${request#* }" | grep -q ${secret} && exit 0; done; exit 1`,
+    isOpen: null,
   },
   {
     name: "connect to a TCP port by fast open",
     script: answersFastOpen("send($s, $x, 0x20000000, $a)"),
     isOpen: anyone,
-    isOfNetwork: true,
   },
   {
     name: "connect to a TCP port by fast open of a message",
     script: answersFastOpen("syscall($ENV{SENDMSG} + 0, fileno $s, $m, 0x20000000) > 0"),
     isOpen: anyone,
-    isOfNetwork: true,
   },
   {
     name: "connect to a TCP port by fast open of several messages",
     script: answersFastOpen("syscall($ENV{SENDMMSG} + 0, fileno $s, $m, 1, 0x20000000) > 0"),
     isOpen: anyone,
-    isOfNetwork: true,
   },
   {
     name: "exchange datagrams",
     script: `perl -MIO::Socket::INET -e 'alarm 5; my $s = IO::Socket::INET->new(Proto => "udp", PeerAddr => qq(127.0.0.1:$ENV{UDP})) or exit 1; $s->send("x"); $s->recv($_, 4096); exit !/${secret}/'`,
     isOpen: anyone,
-    isOfNetwork: true,
   },
   {
     name: "resolve a name",
     script: "getent hosts planted.test | grep -q 192.0.2.7",
     isOpen: anyone,
-    isOfNetwork: true,
   },
   {
     name: "listen to the network's packets",
@@ -232,7 +233,6 @@ export const attacks: readonly Attack[] = [
     name: "connect to an abstract socket",
     script: unixSocket('"\\0$ENV{ABSTRACT}"'),
     isOpen: anyone,
-    isOfNetwork: true,
   },
   { name: "connect to the docker socket", script: unixSocket('"/run/docker.sock"'), isOpen: anyone },
   { name: "connect to D-Bus", script: unixSocket('"/run/dbus/system_bus_socket"'), isOpen: anyone },

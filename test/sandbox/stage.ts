@@ -11,7 +11,7 @@ export type Cast = {
   /** Who the service runs as. Root can be only root itself; an ordinary user is the tests' own unless that is root. */
   user: "root" | "user";
   sandbox: "off" | "bwrap" | "landlock";
-  hasOpenNetwork?: boolean;
+  hasPublicHosts?: boolean;
   /** Under a seccomp filter like that of a container without privileges. */
   inContainer?: boolean;
 };
@@ -83,13 +83,8 @@ exec { $ARGV[0] } @ARGV;
 `;
 
 /** Runs all attacks as one agent of a service in the cast's sandbox. */
-export const play = async ({ sandbox, hasOpenNetwork = false, ...who }: Cast): Promise<Scene> => {
-  const { args, env } = await onStage(
-    who,
-    "attacked-service.ts",
-    sandbox,
-    ...(hasOpenNetwork ? ["open"] : []),
-  );
+export const play = async ({ sandbox, hasPublicHosts = false, ...who }: Cast): Promise<Scene> => {
+  const { args, env } = await onStage(who, "attacked-service.ts", sandbox, ...(hasPublicHosts ? ["*"] : []));
   const { stdout } = await promisify(execFile)("unshare", args, { env, cwd: "/" });
   return JSON.parse(stdout) as Scene;
 };

@@ -2,6 +2,7 @@ import { loginDirectory, withOtherKey } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
+import { createMeter } from "../../sandbox/meter.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
 import { hasDeferred } from "./deferred.ts";
@@ -41,7 +42,8 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
   const { id, cwd, launch, session, asks, hears = false } = request;
   const root = process.getuid?.() === 0;
   const denials = createDenials();
-  const place = await openPlace(request, options, denials.add).catch(asError);
+  const meter = createMeter();
+  const place = await openPlace(request, options, denials.add, meter).catch(asError);
   if (place instanceof Error) return { ok: false, outcome: unboxedOutcome(place) };
   const { resumeFrom } = session;
   const { variables, refused } = agentEnvironment({
@@ -84,6 +86,7 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
     appended,
     denials,
     sandbox,
+    meter: place.box && meter,
   };
   return { ok: true, process: createProcess(made) };
 };

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { Usage } from "../../contract/job.ts";
 import type { Report } from "../../contract/job.ts";
+import type { ModelTokens } from "../agent.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
 import type { ResultLine } from "./wire.ts";
 
@@ -32,6 +33,8 @@ export type DecoderFacts = {
   /** Of the last result. */
   report: Report | null;
   message: AgentMessage;
+  /** What all models were used for, as the last result that says it has it. */
+  models: ModelTokens | null;
   /** The last result came because a call was deferred. */
   deferred: boolean;
 };
@@ -77,6 +80,7 @@ export const createDecoder = (): Decoder => {
     tokens: noTokens,
     report: null,
     message: { id: null, isOpen: false, calls: 0 },
+    models: null,
     deferred: false,
   };
   const state: State = { blocks: createBlocks(), facts, started: false };
@@ -228,6 +232,7 @@ const result = readLine(wire.ResultLine, (line, { blocks, facts }) => {
   facts.workedSinceResult = false;
   facts.turnOpen = false;
   facts.report = line.structured_output ?? null;
+  facts.models = line.modelUsage ?? facts.models;
   facts.deferred = [line.stop_reason, line.terminal_reason].includes("tool_deferred");
   return [...blocks.end(), resultEvent(line)];
 });

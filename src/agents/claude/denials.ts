@@ -5,7 +5,7 @@ import { isRefusedAddress } from "../../lib/addresses.ts";
 
 type DeniedEvent = Extract<AgentEvent, { type: "denied" }>;
 
-/** Counts what a process was refused: hosts as `registry.example.com:443`. */
+/** Counts what a process was refused: hosts as `registry.example.com:443`, requests as `GET /v1/files`. */
 export const createDenials = () => {
   const counts = new Map<string, number>();
   const untold = new Set<string>();
@@ -49,9 +49,13 @@ export type Denials = ReturnType<typeof createDenials>;
 const mostNames = 100;
 
 const deniedHost = (name: string, count: number): Denied & { message: string } => {
+  const times = count > 1 ? ` ${count} times` : "";
+  if (name.includes(" ")) {
+    const message = `The agent wanted ${name} with the model's credential, which is for messages only, and was refused${times}.`;
+    return { kind: "path", name, count, allow: "", message };
+  }
   const host = name.replace(/:\d+$/, "");
   const isUsual = name.endsWith(":443") || name.endsWith(":80");
-  const times = count > 1 ? ` ${count} times` : "";
   const bare = host.replace(/^\[|\]$/g, "");
   if (bare === "localhost" || (isIP(bare) !== 0 && isRefusedAddress(bare))) {
     const message = `The agent wanted ${name}, an address of this machine or its network's own, and was refused${times}. Only the operator can allow it: SERVICE_AGENT_SANDBOX_HOSTS=${name}`;

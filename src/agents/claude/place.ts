@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import type { Box } from "../../lib/process/supervise.ts";
+import { createMeter } from "../../sandbox/meter.ts";
 import { noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
 import type { AgentLaunch, AgentProcess, AgentStart } from "../agent.ts";
 import { projectName } from "./project-name.ts";
@@ -37,6 +38,7 @@ export const openPlace = async (
   request: AgentStart,
   { settings, env, receiver, origins, sandbox = noSandbox }: Surroundings,
   onDenied: Run["onDenied"],
+  meter = createMeter(),
 ): Promise<Place> => {
   const outside = { settings, receiver: receiver?.() ?? null };
   const facts = { mode: sandbox.mode, network: "open", limits: "none" } as const;
@@ -45,7 +47,7 @@ export const openPlace = async (
   const own = await ownMcp(request.launch, origins?.() ?? []);
   const word = randomUUID();
   const agentOauthToken = settings.agentOauthToken ?? (await loginToken(settings));
-  const ways = waysOut({ ...outside, settings: { ...settings, agentOauthToken }, own, word });
+  const ways = waysOut({ ...outside, settings: { ...settings, agentOauthToken }, own, word, meter });
   const entered = await sandbox.enter({ ...(await runOf(request, { settings, env, ways })), word, onDenied });
   return entered === null ? open : inside(request.launch, { mode: sandbox.mode, ways, entered });
 };
@@ -57,7 +59,7 @@ const inside = (
   box: entered.box,
   sandbox: {
     mode,
-    network: allowed.openNetwork ? "open" : allowed.hosts.length + secrets.length > 0 ? "hosts" : "model",
+    network: allowed.hosts.length + secrets.length > 0 ? "hosts" : "model",
     limits: entered.limits,
   },
   warnings: entered.warnings,
@@ -102,6 +104,7 @@ const runOf = async (
     writable: [launch.configDir, transcripts, ...also],
     readable: [...borrows, ...elsewhere],
     ...(launch.mounts && { mounts: launch.mounts }),
+    ports: launch.ports,
     routes: ways.routes,
     ...(launch.secrets && { secrets: launch.secrets }),
     allowed: { ...launch.allowed, hosts: [...launch.allowed.hosts, ...ways.hosts] },

@@ -1,6 +1,7 @@
 import type { AgentEvent } from "../../contract/event.ts";
 import type { EndedProcess, SupervisedProcess } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
+import type { Meter } from "../../sandbox/meter.ts";
 import type { AgentProcess, AgentStart, AgentTurn, TurnEvent } from "../agent.ts";
 import { approvedMode, turnInput } from "./arguments.ts";
 import { createAsks } from "./asks.ts";
@@ -8,6 +9,7 @@ import { createMessages } from "./messages.ts";
 import { unpromptedOutcome } from "./outcome.ts";
 import type { Denials } from "./denials.ts";
 import { readOutput } from "./read-output.ts";
+import { createSpending } from "./spending.ts";
 import type { ClaudeSettings } from "./settings.ts";
 import { isWork, startTurn, type RunningTurn } from "./turn.ts";
 
@@ -32,6 +34,8 @@ type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
   /** What its sandbox refuses it. */
   denials: Denials;
   sandbox: AgentProcess["sandbox"];
+  /** Sees what it spends; null: nothing does. */
+  meter: Meter | null;
 };
 
 /** Output between turns beyond which a process counts as broken, bytes. */
@@ -52,7 +56,7 @@ export const createProcess = (options: Options): AgentProcess => {
   let current: RunningTurn | null = null;
   let usable = true;
   let turns = 0;
-  let spent = 0;
+  let spentUsd = 0;
   let idleBytes = 0;
   let unasked = false;
   let effort: AgentTurn["effort"] = null;
@@ -65,9 +69,9 @@ export const createProcess = (options: Options): AgentProcess => {
       const accepted = current?.accept(event) ?? false;
       unasked ||= !accepted && isWork(event);
       if (event.type === "tool_result") messages.open();
-      if (event.type === "result") spent = event.cost_usd ?? spent;
+      if (event.type === "result") spentUsd = event.cost_usd ?? spentUsd;
     },
-    onRequest: (line) => messages.take(line) || asks.take(line),
+    onRequest: (line) => messages.take(line) || asks.take(line) || spent?.take(line),
     onLine: () => {
       current?.lineRead();
       asks.lineRead();
@@ -79,6 +83,8 @@ export const createProcess = (options: Options): AgentProcess => {
     },
   });
   const write = (line: string): void => void (agent.stdin.writable && agent.stdin.write(line));
+  const reported = () => reader.observed().facts.models;
+  const spent = options.meter && createSpending({ meter: options.meter, write, reported });
   const messages = createMessages({
     write,
     transcript: session.resumeFrom,
@@ -151,7 +157,7 @@ export const createProcess = (options: Options): AgentProcess => {
       end,
       redact,
       observed: reader.observed(),
-      spent,
+      spent: spentUsd,
       onGiven: () => {
         asks.listen({
           onAsk: asked.onAsk,
@@ -212,6 +218,7 @@ export const createProcess = (options: Options): AgentProcess => {
       return false;
     },
     takeBack: messages.takeBack,
+    ...(spent && { spending: spent.spending }),
     end: async ({ graceSeconds } = { graceSeconds: settings.agentCliKillGrace }) => {
       current?.ending("the agent's process was ended");
       await end(graceSeconds);

@@ -53,6 +53,26 @@ test.each([
   expect(lead(ways(settings, { receiver }), path)).toBe(to);
 });
 
+test.each([
+  ["POST /v1/messages", true],
+  ["POST /v1/messages/count_tokens", true],
+  ["GET /v1/models", true],
+  ["GET /v1/models/claude-a:1", true],
+  ["GET /v1/messages", false],
+  ["POST /v1/messages/", false],
+  ["POST /v1/messages/batches", false],
+  ["GET /v1/messages/batches/b/results", false],
+  ["POST /v1/messages/count_tokens/x", false],
+  ["DELETE /v1/models/a", false],
+  ["GET /v1/models/a/b", false],
+  ["GET /v1/files", false],
+  ["DELETE /v1/files/f", false],
+  ["POST /v1/organizations/api_keys/k", false],
+])("%s goes to the model: %s", (request, isTaken) => {
+  for (const settings of [{ agentOauthToken: "o" }, { modelApiKey: "k" }])
+    expect(ways(settings).routes[0]?.takes?.test(request)).toBe(isTaken);
+});
+
 test("the service's own MCP gets what the client sends, and nothing beside it is reachable", () => {
   const found = ways({}, { own: "http://127.0.0.1:8080" });
   for (const path of ["/mcp", "/sse", "/messages"])

@@ -1,5 +1,6 @@
 import type { AllowedHost } from "../../lib/allowed-hosts.ts";
-import type { Route } from "../../sandbox/door.ts";
+import type { Meter } from "../../sandbox/meter.ts";
+import type { Route } from "../../sandbox/route.ts";
 import type { Entered } from "../../sandbox/sandbox.ts";
 import type { ClaudeSettings } from "./settings.ts";
 
@@ -13,6 +14,8 @@ type Given = {
   own: string | null;
   /** Stands inside for each credential. */
   word: string;
+  /** Reads what the model answers. Absent: nothing does. */
+  meter?: Meter;
 };
 
 /** How a sandboxed agent reaches what the service itself sets up for it. */
@@ -26,12 +29,12 @@ export type WaysOut = {
 
 /** The ways to the model, to whoever takes telemetry and to the service's own MCP, with what must stay outside. */
 export const waysOut = (given: Given): WaysOut => {
-  const { settings, receiver, own, word } = given;
+  const { settings, receiver, own, word, meter } = given;
   const telemetry = settings.otelEnabled ? telemetryWay(settings, receiver) : null;
   const isByRoute = telemetry !== null && "target" in telemetry;
   return {
     routes: [
-      modelRoute(settings),
+      { ...modelRoute(settings), ...(meter && { meter }) },
       ...(isByRoute ? [telemetry] : []),
       ...(own === null ? [] : [{ paths: /^\/(?:mcp|sse|messages)$/, target: new URL(own), headers: null }]),
     ],
@@ -57,19 +60,23 @@ export const modelVariables = ({ origin, socket }: Entered["model"]): Record<str
 const serviceInside = "http://service.invalid";
 const telemetryInside = `${serviceInside}/otlp`;
 
+/** All that both versions of the CLI ask for, and the models. Its credential opens more: files and batches of others. */
+const takes = /^(?:POST \/v1\/messages(?:\/count_tokens)?|GET \/v1\/models(?:\/[^/]+)?)$/;
+
 /** As the CLI does without a sandbox: its long-lived token goes to no other address, and with no other credential. */
 export const modelRoute = ({
   agentOauthToken,
   modelBaseUrl,
   modelAuthToken,
   modelApiKey,
-}: ClaudeSettings): Route => {
+}: Pick<ClaudeSettings, "agentOauthToken" | "modelBaseUrl" | "modelAuthToken" | "modelApiKey">): Route => {
   const paths = /^\/v1\//;
   const usual = "https://api.anthropic.com";
   if (agentOauthToken !== null)
-    return { paths, target: new URL(usual), headers: { authorization: `Bearer ${agentOauthToken}` } };
+    return { paths, takes, target: new URL(usual), headers: { authorization: `Bearer ${agentOauthToken}` } };
   return {
     paths,
+    takes,
     target: new URL(modelBaseUrl ?? usual),
     headers: {
       ...(modelAuthToken !== null && { authorization: `Bearer ${modelAuthToken}` }),

@@ -109,7 +109,22 @@ const Report = z.object({
     .transform((text) => text ?? ""),
 });
 
+/** By model, in all that the process has used. */
+const ModelUsage = z
+  .record(
+    z.string(),
+    z.looseObject({}).transform((used) => ({
+      input_tokens: count.parse(used["inputTokens"]),
+      output_tokens: count.parse(used["outputTokens"]),
+      cache_creation_input_tokens: count.parse(used["cacheCreationInputTokens"]),
+      cache_read_input_tokens: count.parse(used["cacheReadInputTokens"]),
+    })),
+  )
+  .nullish()
+  .catch(null);
+
 export const ResultLine = z.object({
+  modelUsage: ModelUsage,
   subtype: z.string().catch("unknown"),
   is_error: z.boolean().nullish().catch(null),
   api_error_status: z.int().nullish().catch(null),
@@ -154,6 +169,15 @@ export const CancelResponse = z.object({
   response: z.object({
     request_id: z.string(),
     response: z.object({ cancelled: z.boolean() }).nullish().catch(null),
+  }),
+});
+
+/** The answer to `get_usage`. */
+export const UsageResponse = z.object({
+  type: z.literal("control_response"),
+  response: z.object({
+    request_id: z.literal("usage"),
+    response: z.object({ session: z.object({ total_cost_usd: z.number(), model_usage: ModelUsage }) }),
   }),
 });
 

@@ -103,7 +103,7 @@ export const agentVariables = {
   }),
   agentSandboxHosts: variable("SERVICE_AGENT_SANDBOX_HOSTS", hosts, "", {
     meaning:
-      "Comma-separated hosts that every agent may reach beside the model: names, `name:port` (also of this machine), `*.name`, `npm`, `pypi`, `debian`, `crates`, `go`, `github`, or `*` for all",
+      "Comma-separated hosts that every agent may reach beside the model: names, `name:port` (also of this machine), `*.name`, `npm`, `pypi`, `debian`, `crates`, `go`, `github`, or `*` for every public one",
   }),
   setupHosts: variable("SERVICE_SETUP_HOSTS", hosts, "npm,pypi,crates,go,debian", {
     meaning:

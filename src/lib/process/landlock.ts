@@ -28,8 +28,10 @@ const prctlCall = new Map([
 export type Fence = {
   readable: readonly string[];
   writable: readonly string[];
-  /** TCP ports to which it may connect, on any host; null: the whole network. */
-  ports: readonly number[] | null;
+  /** TCP ports to which it may connect, on any host. */
+  ports: readonly number[];
+  /** Those on which it may listen, too. Absent: none. */
+  ownPorts?: readonly number[];
   /** It makes no socket and stays in its process group. */
   alone?: boolean;
 };
@@ -37,7 +39,7 @@ export type Fence = {
 /**
  * Restricts itself and becomes the program that follows. In perl, which every Debian has, because Node cannot make these
  * calls: 444 to 446 are Landlock's on all architectures. Arguments: the filter of system calls; rules `r PATH`, `w PATH`,
- * `p PORT`, and `n` for the whole network; `--`; the program with its own. Root's capabilities go as well: with them it
+ * `p PORT`, and `l PORT` where it may listen, too; `--`; the program with its own. Root's capabilities go as well: with them it
  * could read the environment of other processes. Exits 126 and says why when the kernel refuses.
  */
 const script = `
@@ -48,15 +50,15 @@ my @rules; while (@ARGV and (my $rule = shift) ne '--') { push @rules, $rule }
 my $version = syscall(444, 0, 0, 1);
 refuse('not available') if $version < 1;
 my $files = $version >= 5 ? 0xffff : $version >= 3 ? 0x7fff : $version >= 2 ? 0x3fff : 0x1fff;
-my $network = $version < 4 || grep({ $_ eq 'n' } @rules) ? 0 : 3;
+my $network = $version < 4 ? 0 : 3;
 my $size = $version >= 6 ? 24 : $version >= 4 ? 16 : 8;
 my $set = syscall(444, pack('QQQ', $files, $network, $version >= 6 ? 3 : 0), $size, 0);
 refuse('no rules') if $set < 0;
 for (@rules) {
   my ($kind, $value) = /^(.) (.*)$/s or next;
-  if ($kind eq 'p') {
+  if ($kind eq 'p' or $kind eq 'l') {
     next unless $network;
-    syscall(445, $set, 2, pack('QQ', 2, $value), 0) == 0 or refuse($value);
+    syscall(445, $set, 2, pack('QQ', $kind eq 'l' ? 3 : 2, $value), 0) == 0 or refuse($value);
     next;
   }
   sysopen(my $place, $value, 010000000) or next;
@@ -72,14 +74,21 @@ exec { $ARGV[0] } @ARGV or refuse($ARGV[0]);
 `;
 
 /** Command and arguments before the program. */
-export const landlockPrefix = ({ readable, writable, ports, alone = false }: Fence): string[] => [
+export const landlockPrefix = ({
+  readable,
+  writable,
+  ports,
+  ownPorts = [],
+  alone = false,
+}: Fence): string[] => [
   perl,
   "-e",
   script.replaceAll("PRCTL", String(prctlCall)),
-  systemCallFilter({ sockets: alone ? "none" : ports === null ? "internet" : "tcp" }).toString("hex"),
+  systemCallFilter({ sockets: alone ? "none" : "tcp" }).toString("hex"),
   ...readable.map((path) => `r ${path}`),
   ...writable.map((path) => `w ${path}`),
-  ...(ports?.map((port) => `p ${port}`) ?? ["n"]),
+  ...ports.map((port) => `p ${port}`),
+  ...ownPorts.map((port) => `l ${port}`),
   "--",
 ];
 

@@ -136,7 +136,7 @@ describe.each(Object.entries(machines))("%s", (_name, { architecture, calls }) =
   test.each(rows.filter(([call]) => numberOf(call) !== undefined))(
     "beside Landlock %s%j passes: %s",
     (call, args, passes) => {
-      const kinds = ["tcp", "internet", "none"] as const;
+      const kinds = ["tcp", "none"] as const;
       const answers = kinds.map((sockets) => ask(sockets, numberOf(call) ?? -1, args));
       expect(answers).toEqual(kinds.map(() => (passes ? "allowed" : "EPERM")));
     },
@@ -149,16 +149,14 @@ describe.each(Object.entries(machines))("%s", (_name, { architecture, calls }) =
   });
 
   test("sockets are those of the kind, and only what has none stays in its process group", () => {
-    const socket = (sockets: "usual" | "internet" | "tcp" | "none", ...args: number[]) =>
+    const socket = (sockets: "usual" | "tcp" | "none", ...args: number[]) =>
       ask(sockets, numberOf("socket") ?? -1, args);
     const [unix, stream, datagram, ipv4, netlink, vsock] = [1, 1, 2, 2, 16, 40];
     expect(socket("usual", unix, stream, 0)).toBe("allowed");
-    expect(socket("internet", unix, stream, 0)).toBe("EPERM");
-    expect(socket("internet", ipv4, datagram, 0)).toBe("allowed");
     expect(socket("tcp", ipv4, datagram, 0)).toBe("EPERM");
     expect(socket("tcp", ipv4, stream | 0x80800, 6)).toBe("allowed");
     expect(socket("tcp", netlink, 3, 0)).toBe("allowed");
-    for (const sockets of ["usual", "internet", "tcp", "none"] as const)
+    for (const sockets of ["usual", "tcp", "none"] as const)
       expect(socket(sockets, vsock, stream, 0)).toBe("EPERM");
     expect(socket("none", netlink, 3, 0)).toBe("EPERM");
     expect(ask("tcp", numberOf("setsid") ?? -1, [])).toBe("allowed");

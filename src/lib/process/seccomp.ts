@@ -57,8 +57,6 @@ const only = (...families: number[]): Instruction[] => [
 const judges = {
   /** All that bubblewrap confines. */
   usual: only(unix, ipv4, ipv6, netlink),
-  /** Not Unix: Landlock does not hold them. */
-  internet: only(ipv4, ipv6, netlink),
   /** For what needs no network: it also stays in its process group, which can be ended as a whole. */
   none: [refused],
   tcp: [

@@ -1,0 +1,82 @@
+import type { IncomingMessage } from "node:http";
+
+const kinds = [
+  "input_tokens",
+  "output_tokens",
+  "cache_creation_input_tokens",
+  "cache_read_input_tokens",
+] as const;
+type Tokens = Record<(typeof kinds)[number], number>;
+
+/** Counts what a run spends at the model, whoever in it asks: tokens by the model that the answers name. */
+export type Meter = {
+  /** As far as the answers have come. */
+  seen: Record<string, Tokens>;
+  /** Of those that have come to their end, or broken off. */
+  ended: Record<string, Tokens>;
+  /** Called at the end of an answer. */
+  onEnded: () => void;
+  /** Whether the model may be asked. */
+  isOpen: boolean;
+};
+
+export const createMeter = (): Meter => ({ seen: {}, ended: {}, onEnded: () => undefined, isOpen: true });
+
+const none = (): Tokens => Object.fromEntries(kinds.map((kind) => [kind, 0])) as Tokens;
+
+/**
+ * Tells tokens in JSON and in server-sent events. In what the model says quotes are escaped, so it cannot imitate them; where
+ * it could, in a tool's input, it only adds.
+ */
+const facts = new RegExp(
+  `"(?:(${kinds.join("|")})"\\s*:\\s*(\\d{1,12})(?=\\D)|model"\\s*:\\s*"([^"\\\\]{1,100})"|type"\\s*:\\s*"(content_block_delta|message_delta)")`,
+  "g",
+);
+
+/** Longest of the facts, characters: so much of a piece is kept for the next one. */
+const longestFact = 160;
+
+/**
+ * Reads an answer on its way.
+ *
+ * | the answer                        | its tokens                                                |
+ * |-----------------------------------|-----------------------------------------------------------|
+ * | names a kind several times        | the largest number: events repeat what was counted before |
+ * | breaks off before its last number | at least one for each piece of output                     |
+ * | names no `output_tokens`          | none: it is no message of the model                       |
+ */
+export const readAnswer = (answer: IncomingMessage, meter: Meter): void => {
+  const [most, told] = [none(), none()];
+  let [text, model, pieces, isMessage, isWhole] = ["", "", 0, false, false];
+  const add = (sums: Meter["seen"], before: Tokens): void => {
+    const sum = (sums[model] ??= none());
+    for (const kind of kinds) sum[kind] += most[kind] - before[kind];
+  };
+  const take = (piece: Buffer): void => {
+    text += piece.toString("latin1");
+    let end = 0;
+    for (const fact of text.matchAll(facts)) {
+      const [whole, kind, count, name = "", event] = fact as unknown as [
+        string,
+        keyof Tokens | undefined,
+        ...string[],
+      ];
+      end = fact.index + whole.length;
+      if (kind !== undefined) most[kind] = Math.max(most[kind], Number(count));
+      isMessage ||= kind === "output_tokens";
+      model ||= name;
+      if (event === "content_block_delta") pieces += 1;
+      isWhole ||= event === "message_delta";
+    }
+    text = text.slice(Math.max(end, text.length - longestFact));
+    if (isMessage) add(meter.seen, told);
+    if (isMessage) Object.assign(told, most);
+  };
+  answer.on("data", take).once("close", () => {
+    if (!isMessage) return;
+    if (!isWhole) most.output_tokens = Math.max(most.output_tokens, pieces);
+    add(meter.seen, told);
+    add(meter.ended, none());
+    meter.onEnded();
+  });
+};
