@@ -9,6 +9,7 @@ import pLimit from "p-limit";
 import { parseHosts } from "../../src/lib/allowed-hosts.ts";
 import { openDoor } from "../../src/sandbox/door.ts";
 import { until } from "../until.ts";
+import { chanceOf, pick, type Chance } from "./chance.ts";
 
 export type DoorTally = {
   seed: number;
@@ -22,21 +23,6 @@ export type DoorTally = {
   growth: number;
   faults: string[];
 };
-
-/** Numbers from 0 to below `below`, the same for the same seed. */
-type Chance = (below: number) => number;
-
-const chanceOf = (seed: number): Chance => {
-  let state = seed >>> 0;
-  return (below) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-};
-
-const pick = <Value>(chance: Chance, from: readonly Value[]): Value => from[chance(from.length)] as Value;
 
 const ownAddresses = Object.values(networkInterfaces()).flatMap((all) =>
   (all ?? []).map(({ address }) => address),
