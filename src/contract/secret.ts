@@ -69,7 +69,7 @@ const Branches = z
 
 /** What is known of a secret. Its value is never read again. */
 export const Secret = z
-  .object({ ...known, branches: Branches.default([]), created_at: Instant })
+  .object({ ...known, branches: Branches.default([]).meta({ example: [] }), created_at: Instant })
   .meta({ id: "Secret" });
 export type Secret = z.infer<typeof Secret>;
 

@@ -244,7 +244,7 @@ test("what a route does not take is refused and told, whatever its method and qu
 });
 
 test.each([
-  ["10.1.2.3:443", "leads to a private network, which `*` does not open: name the host"],
+  ["10.1.2.3:443", "leads to a private network: the profile or the operator must name the host"],
   ["127.0.0.1:80", "no agent may reach"],
   ["169.254.169.254:80", "no agent may reach"],
   ["[fd12::4]:443", "leads to a private network"],

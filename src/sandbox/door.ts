@@ -276,7 +276,7 @@ const judged = async (
   if (good?.length === 0 && addresses?.length !== 0)
     deny(
       addresses?.some((each) => mayLeadTo("allowed", each))
-        ? "leads to a private network: only the operator's list can name hosts there"
+        ? "leads to a private network: the profile or the operator must name the host"
         : "leads to an address that no agent may reach",
     );
   // A proxy resolves names as well, also those that have no address here.

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createProtocol } from "./protocol.mjs";
 import { findScenario, parseTask } from "./scenarios.mjs";
@@ -114,7 +114,8 @@ export const createTurns = ({ args, transcript, record, asking }) => {
         protocol.tool("Write", { file_path: join(process.cwd(), "dirt.txt") }, "File created");
       }
       if (options.plan) leavePlan(options.plan, prompt);
-      if (options.ms) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, options.ms);
+      while (options.begins && !existsSync(options.begins)) sleep(50);
+      if (options.ms) sleep(options.ms);
     };
     const { report } = options;
     const reported = report && { structured_output: report, result: JSON.stringify(report) };
@@ -203,3 +204,6 @@ const leavePlan = (name, prompt) => {
   const entry = { display: prompt, pastedContents: {}, timestamp: Date.now(), project: process.cwd() };
   appendFileSync(join(config, "history.jsonl"), `${JSON.stringify(entry)}\n`);
 };
+
+/** Nothing of the process goes on meanwhile. */
+const sleep = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);

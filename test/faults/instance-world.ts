@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ClientError } from "../../src/client/client-error.ts";
@@ -128,11 +129,13 @@ export const createWorld = async ({ directory, kvUrl, prefix, names, env = {} }:
       );
       return answer();
     },
-    /** Where the instances save work; null: nobody has fetched yet. */
+    /** The repository of saved work, or the clone until there is some; null: nobody has fetched yet. */
     clone: async (): Promise<string | null> => {
       const root = join(cluster.shared, "repos");
       const key = (await readdir(root)).find((name) => /^[0-9a-f]{12}$/.test(name));
-      return key === undefined ? null : join(root, key, "saved.git");
+      if (key === undefined) return null;
+      const saved = join(root, key, "saved.git");
+      return existsSync(saved) ? saved : join(root, key, "repo.git");
     },
     record: (id: string): Promise<JobRecord | null> => store.get(id),
     notes: async (): Promise<Note[]> => {

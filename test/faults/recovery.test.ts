@@ -45,7 +45,7 @@ test.concurrent("what an earlier start has left is recovered when the store that
 const slowToSave = async () => {
   const bin = await temporaryDirectory();
   const flag = join(bin, "flag");
-  const wait = `case " $* " in *refs/service/salvage*) while [ -e '${flag}' ]; do sleep 0.1; done;; esac`;
+  const wait = `case "$GIT_DIR $* " in *saved.git" "*"update-ref "*) while [ -e '${flag}' ]; do sleep 0.1; done;; esac`;
   await writeFile(join(bin, "git"), `#!/bin/sh\n${wait}\nPATH="\${PATH#*:}"\nexec git "$@"\n`);
   await chmod(join(bin, "git"), 0o755);
   return { PATH: `${bin}:${process.env["PATH"]}`, wait: () => writeFile(flag, ""), goOn: () => rm(flag) };

@@ -62,9 +62,10 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
     ids.push(job.id);
   };
   // Six slots: two jobs that commit and end meanwhile, two that end without a word, two that go on beyond; two wait.
-  for (const own of [1, 2]) await submit(`scenario: paced {"steps": 4, "ms": 900, "n": ${own}}`, remote.path);
-  for (let n = 0; n < 2; n += 1) await submit('scenario: noop {"ms": 3500}');
-  const back = join(controls, "store-is-back");
+  const [gone, back] = [join(controls, "store-is-gone"), join(controls, "store-is-back")];
+  for (const own of [1, 2])
+    await submit(`scenario: paced {"until": "${gone}", "ms": 900, "n": ${own}}`, remote.path);
+  for (let n = 0; n < 2; n += 1) await submit(`scenario: noop {"begins": "${gone}"}`);
   for (let n = 0; n < 2; n += 1) await submit(`scenario: paced {"until": "${back}", "ms": 300}`);
   await until(async () => (await runsIn(journal)).size === 6, { what: "six agents to be at work" });
   for (let n = 0; n < 2; n += 1) await submit("scenario: noop");
@@ -72,6 +73,7 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
 
   const began = performance.now();
   await redis.kill();
+  await writeFile(gone, "");
   for (const service of services) await askMeanwhile(service, ids[0] ?? "", tally);
   await delay(seconds * 1000 - (performance.now() - began));
   await until(async () => (await spooledIn(directory)).length === 4, { what: "four outcomes to be kept" });

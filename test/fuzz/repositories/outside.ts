@@ -46,7 +46,7 @@ export const watchOutside = async (place: Place) => {
 /** Searches what was saved and pushed, and the service's git directory, for objects of the other repository. */
 export const findEscaped = async (place: Place, witness: Witness): Promise<void> => {
   const { remote, secret } = place;
-  for (const gitDir of [remote, ...place.serviceDirs.slice(0, 2)]) {
+  for (const gitDir of [remote, ...place.serviceDirs.slice(0, -1)]) {
     const args = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"];
     const ids = await rawGit(gitDir, ...args).catch(() => "");
     const escaped = secret.ids.find((id) => ids.includes(id));

@@ -7,7 +7,8 @@ import { promisify } from "node:util";
 import { removeTree } from "../../../src/lib/remove-tree.ts";
 import { plainGit, write } from "../../../src/repos/plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, type TestRepos } from "../../../src/repos/repos.fixture.ts";
-import type { CachedRepo, Worktree } from "../../../src/repos/repos.ts";
+import { type CachedRepo, savedDirOf, type Worktree } from "../../../src/repos/repos.ts";
+import { savedIn } from "../../../src/repos/saved.ts";
 import { walls, type WallMode } from "../../../src/repos/wall.fixture.ts";
 import { canaries, trapScript } from "./trap.ts";
 
@@ -207,7 +208,7 @@ const occupy = async (scene: Scene, repos: TestRepos, number: number): Promise<P
     outside: join(root, "outside"),
     sleeps: `1000.${process.pid}${number}`,
   };
-  const serviceDirs = [ownDir, cacheDir, secret.gitDir];
+  const serviceDirs = [ownDir, cacheDir, savedDirOf(cacheDir), secret.gitDir];
   await mkdir(join(directory, "hooks"), { recursive: true });
   await writeFile(trap.program, trapScript({ ...trap, serviceDirs, ownDir, pid: process.pid }));
   await chmod(trap.program, 0o755);
@@ -219,13 +220,14 @@ const occupy = async (scene: Scene, repos: TestRepos, number: number): Promise<P
     return join(at, ".git");
   };
   const git = (...args: string[]): Promise<string> => plainGit(path, ...args);
-  const savedDir = cacheDir;
   return {
     ...scene,
     ...repos,
     path,
     gitDir,
-    savedDir,
+    get savedDir() {
+      return savedIn(cacheDir);
+    },
     trap,
     serviceDirs,
     repositories,
