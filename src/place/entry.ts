@@ -38,14 +38,9 @@ export type Entry = EntryFacts & {
  */
 export const nameOf = (
   { run, env, cache }: Pick<Setup, "run" | "env" | "cache">,
-  {
-    repoUrl,
-    programs,
-    locks,
-    reach,
-    branch,
-  }: { repoUrl: string; programs: string; locks: (string | null)[]; reach: unknown; branch: string },
+  facts: { repoUrl: string; programs: string; locks: (string | null)[]; reach: unknown; branch: string },
 ): EntryName => {
+  const { repoUrl, programs, locks, reach, branch } = facts;
   const textOf = (base: string): string =>
     digest([repoUrl, run, withoutPorts(env), cache, programs, reach, base]);
   return { text: textOf(branch), usual: textOf(""), key: digest(locks) };

@@ -113,9 +113,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
     const work = async (): Promise<void> => {
       if (closing.aborted) return;
       const all = await listAll();
-      const known = all.find(
-        (each) => each.repoKey === repoKey && each.text === entry.text && each.key === entry.key,
-      );
+      const known = all.find((each) => directoryOf(each.repoKey, each) === directory);
       const total = all.reduce((sum, each) => sum + bytesOf(each), 0);
       if (known === undefined || known.hasSpare || total + known.bytes > maxBytes) return;
       const copy = half();
@@ -208,12 +206,9 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
     keep: async (
       repoKey: string,
       facts: EntryName & { repoUrl: string; paths: readonly string[] },
-      {
-        from,
-        search,
-        signal,
-      }: { from: Places; search: (copy: string) => Promise<void>; signal: AbortSignal },
+      request: { from: Places; search: (copy: string) => Promise<void>; signal: AbortSignal },
     ): Promise<string[]> => {
+      const { from, search, signal } = request;
       if ((await read(repoKey, `${facts.text}-${facts.key}`)) !== null) return [];
       const size = await sizeOf(facts.paths, from, signal);
       if (size > maxBytes) return [notKept(`it has ${size} bytes, more than SERVICE_ENV_CACHE_BYTES`)];
@@ -221,15 +216,11 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
       const copy = half();
       try {
         await requireRoom(size);
-        const { paths, leftOut } = await collect(facts.paths, {
-          from,
-          copy: join(copy, "tree"),
-          signal,
-          mark,
-        });
+        const tree = join(copy, "tree");
+        const { paths, leftOut } = await collect(facts.paths, { from, copy: tree, signal, mark });
         if (paths.length === 0) return leftOut;
-        await search(join(copy, "tree"));
-        const bytes = await diskUsage(join(copy, "tree"), { exclude: [], signal });
+        await search(tree);
+        const bytes = await diskUsage(tree, { exclude: [], signal });
         const directory = directoryOf(repoKey, facts);
         const kept: EntryFacts = { ...facts, paths, isWhole: leftOut.length === 0, bytes };
         await writeFile(join(copy, "facts.json"), JSON.stringify(kept), { mode: 0o600 });

@@ -91,10 +91,7 @@ export const reachOf = (
     ...parseHosts(hosts).map((host) => ({ ...host, local: judgeHost(listed, host) === "local" })),
     ...grantedHosts(asked, listed).filter((host) => judgeHost(listed, host) !== "refused"),
   ];
-  return {
-    allowed: { ...agent, hosts: [...agent.hosts, ...granted] },
-    refused: refused.map(textOf),
-  };
+  return { allowed: { ...agent, hosts: [...agent.hosts, ...granted] }, refused: refused.map(textOf) };
 };
 
 /**
@@ -114,10 +111,7 @@ export const reachWithSecrets = (
 ): { allowed: Allowed; refused: string[] } => {
   const reached = [...parseHosts(permitted, true), ...grantedHosts(secretHosts, agent.hosts)];
   const refused = parseHosts([...hosts, ...asked]).filter((host) => judgeHost(reached, host) === "refused");
-  return {
-    allowed: { ...agent, hosts: reached },
-    refused: [...new Set(refused.map(textOf))],
-  };
+  return { allowed: { ...agent, hosts: reached }, refused: [...new Set(refused.map(textOf))] };
 };
 
 const textOf = ({ name, port }: AllowedHost): string => (port === null ? name : `${name}:${port}`);

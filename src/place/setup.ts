@@ -60,7 +60,7 @@ type Job = {
 };
 
 /** Longest time in which a worktree gets its files back after its job was stopped, ms. */
-const restoreTimeout = 60_000;
+export const restoreTimeout = 60_000;
 
 /** Characters of the output's end that are part of the error. */
 const shownTail = 4000;
@@ -128,18 +128,10 @@ export const createSetup = (deps: Dependencies) => {
 
   const runAll = async (setup: Setup, job: Job, onDenied: (name: string) => void): Promise<Made> => {
     const { env, timeout } = setup;
-    const { jobId, run, worktree, launch, isUntouched, secrets, branch } = job;
-    const given = {
-      jobId,
-      cwd: worktree.path,
-      borrows: borrowedBy(worktree),
-      allowed: launch.allowed,
-      mounts: launch.mounts,
-      ports: launch.ports,
-      env,
-      signal: run.signal,
-      onDenied,
-    };
+    const { jobId, run, worktree, isUntouched, secrets, branch } = job;
+    const { allowed, mounts, ports } = job.launch;
+    const at = { cwd: worktree.path, borrows: borrowedBy(worktree), allowed, mounts, ports };
+    const given = { jobId, ...at, env, signal: run.signal, onDenied };
     let left = timeout;
     const hidden = hiddenOf(secrets);
     const readOnly = parseHosts(hidden.flatMap(({ hosts }) => hosts));
@@ -147,14 +139,8 @@ export const createSetup = (deps: Dependencies) => {
     const common = { secrets: hidden, readOnly, env: { ...env, ...everywhere } };
     const commands = async (script: string, more = {}): Promise<Ended> => {
       const onOutput = (text: string): void => run.event({ type: "setup", text });
-      const ended = await runCommand({
-        ...given,
-        ...common,
-        ...more,
-        run: script,
-        timeoutSeconds: Math.max(1, left),
-        onOutput,
-      });
+      const timeoutSeconds = Math.max(1, left);
+      const ended = await runCommand({ ...given, ...common, ...more, run: script, timeoutSeconds, onOutput });
       left -= ended.durationMs / 1000;
       const { exitCode: exit_code, log } = ended;
       return { exit_code, log, failure: failureOf(ended, timeout) ?? (await roomFailure()) };
@@ -164,15 +150,13 @@ export const createSetup = (deps: Dependencies) => {
       const missing = missingVersions(setup.versions, programs);
       if (missing.length > 0) return { ...nothing, failure: lacking(missing) };
       const first = async () =>
-        setup.run.length === 0
-          ? nothing
-          : await commands(scriptOf(setup.run), withPlain(setup, job, readOnly));
+        setup.run.length === 0 ? nothing : commands(scriptOf(setup.run), withPlain(setup, job, readOnly));
       const values = valuesInside(secrets);
       const search = async (copy: string): Promise<void> => {
         const file = await findSecret(copy, [""], values, run.signal);
         if (file !== null) throw new InTheWay(`A secret's value is in ${file} of what the setup has made`);
       };
-      const reach = [launch.allowed, deps.isSandboxed];
+      const reach = [allowed, deps.isSandboxed];
       const asked = { run, worktree, isUntouched, search, reach, branch };
       const made = await deps.warm.make(setup, asked, { programs, seconds: timeout, commands: first });
       const rest = `${servicesScript(setup.services)}${scriptOf(setup.each)}`;
@@ -181,10 +165,8 @@ export const createSetup = (deps: Dependencies) => {
     } catch (error) {
       if (run.signal.aborted) throw error;
       if (error instanceof InTheWay) return { ...nothing, failure: { ...inTheWay, sentence: error.message } };
-      return {
-        ...nothing,
-        failure: { ...mayPass, sentence: `The setup could not be run: ${messageOf(error)}` },
-      };
+      const sentence = `The setup could not be run: ${messageOf(error)}`;
+      return { ...nothing, failure: { ...mayPass, sentence } };
     }
   };
 
@@ -232,10 +214,7 @@ export const createSetup = (deps: Dependencies) => {
   };
 
   /** The services and mounts of the setup, beside the job's agent and checks. */
-  const within = async (
-    setup: Setup,
-    worktree: Worktree,
-  ): Promise<Pick<AgentLaunch, "before" | "mounts">> => ({
+  const within = async (setup: Setup, worktree: Worktree) => ({
     before: servicesScript(setup.services),
     mounts: await deps.warm.mounts(setup, worktree),
   });
@@ -283,11 +262,10 @@ const failureOf = ({ exitCode, timedOut, log }: CommandEnd, timeout: number): Fa
   return { ...mayPass, sentence: `The setup failed: ${how}` };
 };
 
-const lacking = (missing: readonly string[]): Failure => ({
-  sentence: `The setup needs what is not there: ${missing.join(", ")}`,
-  retryable: false,
-  isFinal: false,
-});
+const lacking = (missing: readonly string[]): Failure => {
+  const sentence = `The setup needs what is not there: ${missing.join(", ")}`;
+  return { sentence, retryable: false, isFinal: false };
+};
 
 const leftOut = `${setupFile} of the repository was left out, because agents run without a sandbox; SERVICE_SETUP_UNSANDBOXED=true runs it`;
 

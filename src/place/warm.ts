@@ -67,15 +67,15 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
 
   /** Its turn among jobs that want the same. */
   const turnOf = async (
-    store: Environments,
-    key: string,
-    { name, seconds, job: { run } }: { name: ReturnType<typeof nameOf>; seconds: number; job: Job },
+    repoKey: string,
+    { name, seconds, run }: { name: EntryName; seconds: number; run: Job["run"] },
   ) => {
     const began = performance.now();
     const told = setTimeout(() => {
       run.event({ type: "setup", text: "Waits for the same setup of another job\n" });
     }, patience);
-    const turn = await store.turn(key, name, seconds, run.signal).finally(() => clearTimeout(told));
+    const taking = environments.turn(repoKey, name, seconds, run.signal);
+    const turn = await taking.finally(() => clearTimeout(told));
     const waited = performance.now() - began;
     return { turn, waited_seconds: waited < patience ? 0 : Math.round(waited / 100) / 10 };
   };
@@ -140,7 +140,7 @@ export const createWarm = ({ repos, environments, ownHome }: Dependencies) => {
       const isThere = await environments.isWhole(repoKey, name);
       const { turn, waited_seconds } = isThere
         ? { turn: null, waited_seconds: 0 }
-        : await turnOf(environments, repoKey, { name, seconds, job });
+        : await turnOf(repoKey, { name, seconds, run });
       try {
         // A job that only gets a copy holds up nobody.
         if (await environments.isWhole(repoKey, name)) await turn?.release();

@@ -89,11 +89,8 @@ const byName = (loaded: readonly (Layer | BrokenLayer)[]): Layers => {
 const ambiguous = (first: Layer | BrokenLayer, second: Layer | BrokenLayer): BrokenLayer => {
   const { name, source } = first;
   const both = `${source.file} and ${second.source.file} are both named ${name}; keep one of them`;
-  return {
-    name,
-    source,
-    fault: new FileFault(isBroken(second) ? `${both} (${second.fault.message})` : both),
-  };
+  const fault = new FileFault(isBroken(second) ? `${both} (${second.fault.message})` : both);
+  return { name, source, fault };
 };
 
 /** The profile or agent with those that it extends, furthest first. @throws FileFault */

@@ -16,7 +16,8 @@ export type CheckDefinition = {
   mustPass: boolean;
 };
 
-const seconds = z
+/** A time limit. */
+export const seconds = z
   .number("must be a number of seconds")
   .positive("must be more than 0")
   .max(86_400, "must be at most 86400");

@@ -48,14 +48,8 @@ type PackageRequest = {
  * The agent that the settings name. Reads nothing before `read` is called: a service that calls it at start learns
  * whether the agent is usable.
  */
-export const createAgentPackage = ({
-  settings,
-  companions,
-  boundary,
-  home,
-  now = Date.now,
-  log,
-}: PackageRequest): AgentPackage => {
+export const createAgentPackage = (request: PackageRequest): AgentPackage => {
+  const { settings, companions, boundary, home, now = Date.now, log } = request;
   const { sharedFsRoot } = settings;
   const name = settings.hubAgent ?? "default";
   const directories = directoriesOf({ home, sharedFsRoot, now, log });
@@ -67,11 +61,8 @@ export const createAgentPackage = ({
     },
     make: (layers, roots) => {
       const hub = roots.find((root) => root.name === "hub");
-      return load(name, settings, {
-        layers,
-        boundary,
-        hubPath: hub === undefined ? null : dirname(hub.path),
-      });
+      const hubPath = hub === undefined ? null : dirname(hub.path);
+      return load(name, settings, { layers, boundary, hubPath });
     },
     now,
   });

@@ -3,15 +3,14 @@ import { basename, dirname, join } from "node:path";
 import {
   FileFault,
   isMissing,
+  type JsonObject,
   readContained,
   readJsonObject,
   readMcpServers,
   unreadable,
 } from "./contained.ts";
-import type { JsonObject } from "./contained.ts";
 import { copiedFiles } from "./copied-files.ts";
-import { nameForm, parseDefinition } from "./definition.ts";
-import type { Definition } from "./definition.ts";
+import { type Definition, nameForm, parseDefinition } from "./definition.ts";
 import type { Root } from "./roots.ts";
 
 /** A file or directory that defines a profile or an agent. */

@@ -22,14 +22,13 @@ export type Directories = {
 
 type Roots = { home: string; sharedFsRoot: string | null };
 
-export const directoriesOf = ({
-  now,
-  log,
-  ...roots
-}: Roots & { now: () => number; log: Pick<Log, "warn"> }): Directories => {
-  const root = transcriptRoot(roots);
+export const directoriesOf = (
+  request: Roots & { now: () => number; log: Pick<Log, "warn"> },
+): Directories => {
+  const { sharedFsRoot, now, log } = request;
+  const root = transcriptRoot(request);
   return {
-    jobs: join(root, roots.sharedFsRoot === null ? "jobs-config" : "jobs"),
+    jobs: join(root, sharedFsRoot === null ? "jobs-config" : "jobs"),
     projects: join(root, "projects"),
     transcripts: createTranscriptHome({ root, now, log }),
   };
@@ -179,11 +178,10 @@ export const findTranscript = async (
   if (!uuid.test(sessionId)) return null;
   const directory = join(projects, projectName(cwd));
   const path = join(directory, `${sessionId}.jsonl`);
-  const [project, file] = await Promise.all([directory, path].map((each) => lstat(each))).catch(
-    (error: unknown) => {
-      if (isMissing(error)) return [];
-      throw error;
-    },
-  );
+  const looking = Promise.all([lstat(directory), lstat(path)]);
+  const [project, file] = await looking.catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
   return project?.isDirectory() === true && file?.isFile() === true ? path : null;
 };

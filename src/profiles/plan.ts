@@ -1,7 +1,5 @@
-import { argumentFault, toArguments } from "./claude-block.ts";
-import type { ClaudeBlock } from "./claude-block.ts";
-import { FileFault } from "./contained.ts";
-import type { JsonObject } from "./contained.ts";
+import { argumentFault, type ClaudeBlock, toArguments } from "./claude-block.ts";
+import { FileFault, type JsonObject } from "./contained.ts";
 import type { JobOptions } from "../contract/run-options.ts";
 import { inherit } from "./catalog.ts";
 import type { Definition } from "./definition.ts";
@@ -42,13 +40,8 @@ const companions: readonly string[] = ["hooks", "bundle", "hub"];
 const worktreeTools = ["EnterWorktree", "ExitWorktree"];
 
 /** Loads a profile or an agent: applies `extends`, defaults and the rules that join several keys. @throws FileFault */
-export const loadPackage = ({
-  chain,
-  defaults,
-  opensPullRequests,
-  boundary,
-  blockOf = (given) => given,
-}: Request): Package => {
+export const loadPackage = (request: Request): Package => {
+  const { chain, defaults, opensPullRequests, boundary, blockOf = (block) => block } = request;
   const definition = inherit(chain);
   checkSandboxes(chain, boundary);
   const readOnly = definition.read_only ?? false;
@@ -67,16 +60,8 @@ export const loadPackage = ({
   const settings = merged(chain.map((layer) => layer.settings));
   const fault = argumentFault(toArguments(block)) ?? hookFault(settings);
   if (fault !== null) throw new FileFault(`${file}: ${fault}`);
-  return {
-    definition,
-    readOnly,
-    plan: {
-      block,
-      settings,
-      mcpServers: merged(chain.map((layer) => layer.mcpServers)),
-      sandbox: definition.sandbox,
-    },
-  };
+  const mcpServers = merged(chain.map((layer) => layer.mcpServers));
+  return { definition, readOnly, plan: { block, settings, mcpServers, sandbox: definition.sandbox } };
 };
 
 /** @throws FileFault */

@@ -33,15 +33,8 @@ type Request = {
   log: Pick<Log, "warn">;
 };
 
-export const createProfiles = ({
-  settings,
-  companions,
-  boundary,
-  home,
-  now = Date.now,
-  roots,
-  log,
-}: Request): Profiles => {
+export const createProfiles = (request: Request): Profiles => {
+  const { settings, companions, boundary, home, now = Date.now, roots, log } = request;
   const { sharedFsRoot, agentCliTimeout } = settings;
   const directories = directoriesOf({ home, sharedFsRoot, now, log });
   const catalog = catalogReader({
@@ -71,27 +64,19 @@ export const createProfiles = ({
       return {
         ...profile,
         limits: limitsOf(plan, agentCliTimeout),
-        materialise: async ({
-          jobId,
-          worktreePath,
-          worktreeId,
-          repoKey,
-          filePath,
-          options = noOptions,
-          allowHosts = [],
-        }) => {
+        materialise: async ({ filePath, options = noOptions, allowHosts = [], ...job }) => {
           const requested = await requestedMcpServers(filePath, sharedFsRoot);
           const files = await copiedFiles(chain).catch((error: unknown) => {
             throw error instanceof FileFault ? unusable(name, error.message, error) : error;
           });
           const block = withOptions(plan, options, agentCliTimeout);
           return materialise(directories, {
-            id: jobId,
+            id: job.jobId,
             plan: { ...plan, block, mcpServers: { ...plan.mcpServers, ...requested } },
             files,
-            worktree: profile.worktree ? { id: worktreeId, path: worktreePath } : null,
+            worktree: profile.worktree ? { id: job.worktreeId, path: job.worktreePath } : null,
             profile: name,
-            repoKey,
+            repoKey: job.repoKey,
             timeoutSeconds: block.timeout,
             allowed: allowedOf(boundary.serviceWide, plan.sandbox, profile.allowHost ? allowHosts : []),
           });
@@ -173,10 +158,8 @@ const choose = (
   const { defaultProfile, hooksProfile } = settings;
   const byHooks = defaultProfile === null && entries.get(hooksProfile)?.isInHooks === true;
   const rule = byHooks ? "HOOKS_PROFILE" : "SERVICE_DEFAULT_PROFILE";
-  return {
-    chosen: required(entries, byHooks ? hooksProfile : (defaultProfile ?? "code"), ` (${rule})`),
-    rule,
-  };
+  const usual = byHooks ? hooksProfile : (defaultProfile ?? "code");
+  return { chosen: required(entries, usual, ` (${rule})`), rule };
 };
 
 const required = (entries: Entries, name: string, origin: string): Usable => {
@@ -184,16 +167,12 @@ const required = (entries: Entries, name: string, origin: string): Usable => {
   if (entry === undefined) {
     const known = [...entries].flatMap(([other, { usable }]) => (usable === null ? [] : [other]));
     const choice = `use one of ${known.join(", ")}, or leave it empty`;
-    throw new ServiceError(
-      "unknown_profile",
-      `There is no profile ${JSON.stringify(name)}${origin}; ${choice}${suggestion(name, known)}`,
-    );
+    const message = `There is no profile ${JSON.stringify(name)}${origin}; ${choice}${suggestion(name, known)}`;
+    throw new ServiceError("unknown_profile", message);
   }
   if (entry.usable !== null) return entry.usable;
-  throw new ServiceError(
-    "invalid_profile",
-    `Profile ${name}${origin} cannot be used: ${entry.profile.error}`,
-  );
+  const message = `Profile ${name}${origin} cannot be used: ${entry.profile.error}`;
+  throw new ServiceError("invalid_profile", message);
 };
 
 const resolveProfiles = (layers: Layers, boundary: Boundary): Entries =>

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { loginDirectory } from "../config/model-credential.ts";
 import type { Settings } from "../config/variables.ts";
-import { everyHost, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { everyHost, parseHosts } from "../lib/allowed-hosts.ts";
 import { isBelow } from "../lib/is-below.ts";
 import type { Allowed } from "../sandbox/sandbox.ts";
 
@@ -105,10 +105,8 @@ export const allowedOf = (
   asked: readonly string[] = [],
 ): Allowed => {
   const block = given ?? {};
-  const named = [...(block.hosts ?? []), ...asked];
-  const listed: AllowedHost[] = [...parseHosts(serviceWide.hosts, true), ...parseHosts(named)];
   return {
-    hosts: listed,
+    hosts: [...parseHosts(serviceWide.hosts, true), ...parseHosts([...(block.hosts ?? []), ...asked])],
     read: [...serviceWide.read, ...(block.read ?? [])],
     write: [...serviceWide.write, ...(block.write ?? [])],
     temporaryBytes: block.tmp ?? usualTemporary,

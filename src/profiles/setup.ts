@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isOwnName, isVariableName } from "../contract/variable-name.ts";
+import { seconds } from "./checks.ts";
 import { FileFault } from "./contained.ts";
 import { Globs, matchesRepository } from "./match.ts";
 import { hostList } from "./sandbox-policy.ts";
@@ -70,11 +71,7 @@ const keys = {
     .nullish(),
   cache: SetupCache.nullish(),
   /** Seconds, of all commands. */
-  timeout: z
-    .number("must be a number of seconds")
-    .positive("must be more than 0")
-    .max(86_400, "must be at most 86400")
-    .nullish(),
+  timeout: seconds.nullish(),
   on_failure: z.enum(["fail", "continue"], "must be fail or continue").nullish(),
   env: z
     .record(
@@ -106,13 +103,7 @@ export type SetupKeys = z.infer<typeof SetupKeys>;
 /** `setup` of a profile: a map is a list of one. */
 export const Setups = z.preprocess(
   (value) => (typeof value === "object" && value !== null && !Array.isArray(value) ? [value] : value),
-  z.array(
-    z.strictObject({
-      ...keys,
-      repo: Globs.nullish(),
-    }),
-    "must be a map, or a list of maps",
-  ),
+  z.array(z.strictObject({ ...keys, repo: Globs.nullish() }), "must be a map, or a list of maps"),
 );
 type Setups = z.infer<typeof Setups>;
 

@@ -96,11 +96,8 @@ const keepHistory = async (root: string, configDir: string): Promise<void> => {
   const history = await readContained({ root: configDir, path, maxBytes: maxHistoryBytes });
   if (history === null) return;
   const { bytes } = history;
-  if (bytes.length > 0)
-    await append(
-      join(root, "history.jsonl"),
-      bytes.at(-1) === lineFeed ? bytes : Buffer.concat([bytes, Buffer.of(lineFeed)]),
-    );
+  const lines = bytes.at(-1) === lineFeed ? bytes : Buffer.concat([bytes, Buffer.of(lineFeed)]);
+  if (bytes.length > 0) await append(join(root, "history.jsonl"), lines);
   // Not with the rest of the directory, whose removal may fail and be repeated.
   await rm(path);
 };

@@ -18,7 +18,7 @@ import {
 } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-context.ts";
-import { canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
+import { replace, restoreGitDirectory } from "./git-directory.ts";
 import { importCommits } from "./import.ts";
 import { fillPointers } from "./lfs-download.ts";
 import { openWorktree } from "./open-worktree.ts";
@@ -60,8 +60,7 @@ const nothing: Wanted = { submodules: false, lfs: false };
 
 const addOwn = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
   const { repo, worktreeId, branch } = request;
-  const doing = { reason: "worktree_failed", what: `make the worktree ${worktreeId}` } as const;
-  return attempt(context, doing, async () => {
+  return attempt(context, "worktree_failed", `make the worktree ${worktreeId}`, async () => {
     if (!isWorktreeId(worktreeId)) throw new Error(`"${worktreeId}" is no worktree id`);
     if (!isRefName(branch)) throw new Error(`"${branch}" is no branch name`);
     await mkdir(context.settings.worktreeRoot, { recursive: true, mode: 0o700 });
@@ -202,12 +201,8 @@ const startOf = async (
   const tip = await tipOfBranch(context, saved, { refs, branch });
   if (known !== null) return { baseRef: known.baseRef, baseSha: known.baseSha, start: tip ?? known.baseSha };
   if (repo === null) return { baseRef: asked, baseSha: null, start: tip };
-  const { baseRef, baseSha } = await resolveBase(context, {
-    url: repo.url,
-    baseRef: asked,
-    refs,
-    gitDir: saved,
-  });
+  const wanted = { url: repo.url, baseRef: asked, refs, gitDir: saved };
+  const { baseRef, baseSha } = await resolveBase(context, wanted);
   if (tip === null || baseSha === null) return { baseRef, baseSha, start: tip ?? baseSha };
   const fork = await runGitOrNull(context, saved, ["merge-base", "--end-of-options", baseSha, tip]);
   return { baseRef, baseSha: fork?.stdout.trim() ?? baseSha, start: tip };
@@ -267,19 +262,13 @@ const fastForward = async (
   const { path, ownDir } = worktree;
   const { agent, head, index } = state;
   if (state.kept.length > 0 || state.isStaged || state.tree !== state.headTree) return false;
-  const { links, submodules } = await specialEntries(
-    context,
-    { gitDir: ownDir, url: worktree.repoUrl },
-    commit,
-  );
+  const checked = { gitDir: ownDir, url: worktree.repoUrl };
+  const { links, submodules } = await specialEntries(context, checked, commit);
   if (await movesSubmodule(worktree, submodules)) return false;
   // A merge writes into its git directory, which is therefore one behind the wall.
   const steered = join(scratchOf(ownDir), "merge");
   await removeTree(steered);
-  await restoreGitDirectory(steered, {
-    config: canonicalConfig(context.settings, { url: null, bare: false }),
-    head: "refs/heads/none",
-  });
+  await restoreGitDirectory(context, steered, { url: "", bare: false });
   await replace(join(steered, "HEAD"), `${head}\n`);
   const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
   const merged = await unlessRefused(runGit(context, { path, ownDir, index, steered }, args), () => null);
@@ -298,7 +287,7 @@ const fastForward = async (
  * be repeated. The owner file is removed last: the next call finishes an interrupted removal.
  */
 export const removeWorktree = (context: GitContext, worktreeId: string): Promise<void> =>
-  attempt(context, { reason: "worktree_failed", what: `remove the worktree ${worktreeId}` }, () =>
+  attempt(context, "worktree_failed", `remove the worktree ${worktreeId}`, () =>
     removeDirectory(context, worktreeId),
   );
 

@@ -15,13 +15,7 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import {
-  canonicalConfig,
-  removeLeftovers,
-  replace,
-  restoreGitDirectory,
-  withoutLeftovers,
-} from "./git-directory.ts";
+import { removeLeftovers, replace, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
 import { listOwned, readOwner } from "./owner-file.ts";
 import { type CachedRepo, RepoError, savedDirOf } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
@@ -36,7 +30,7 @@ export const fetchRepo = (
   context: GitContext,
   request: { url: string; allowLocal: boolean },
 ): Promise<CachedRepo> =>
-  attempt(context, { reason: "clone_failed", what: `fetch ${request.url}` }, async () => {
+  attempt(context, "clone_failed", `fetch ${request.url}`, async () => {
     // The setting may have changed since the job was accepted.
     const url = parseRepoUrl(request.url, request);
     const key = repoKey(url);
@@ -56,7 +50,7 @@ const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> =>
   let isBad = isOfBefore && existsSync(gitDir) && existsSync(saved);
   if (isOfBefore && !isBad) await replaceClone(locked, repo, saved);
   else if (!isBad) {
-    await restoreGitDirectory(gitDir, basicsOf(locked, url));
+    await restoreGitDirectory(locked, gitDir, { url, bare: true });
     try {
       await tidy(locked, gitDir);
       await fetchAll(locked, url, gitDir);
@@ -67,11 +61,6 @@ const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> =>
   }
   repo.warnings.push(...(await (isBad ? cloneAnew : careOrMend)(locked, repo)));
 };
-
-const basicsOf = ({ settings }: GitContext, url: string | null) => ({
-  config: canonicalConfig(settings, { url, bare: true }),
-  head: "refs/heads/main",
-});
 
 /** Makes anew what is damaged when git's failure comes from damage. Resolves to warnings about it; none: it is not damaged. */
 export const replaceIfDamaged = async (
@@ -109,7 +98,7 @@ const replaceClone = async (locked: LockedContext, repo: CachedRepo, aside: stri
   const fresh = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
   const old = existsSync(gitDir) ? gitDir : aside;
   try {
-    await restoreGitDirectory(fresh, basicsOf(locked, url));
+    await restoreGitDirectory(locked, fresh, { url, bare: true });
     await fetchAll(locked, url, fresh);
     await replace(join(fresh, "generation"), randomUUID(), { durable: true });
     const ids = [...(await readRefs(old, [...remoteRefs, "refs/service/submodules"])).values()];

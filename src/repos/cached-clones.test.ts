@@ -74,7 +74,7 @@ test.each(["https://host/a/b.git", 'file:///with "quotes" and \\ and ü'])(
   (url) => {
     const author = { gitAuthorName: 'N "x"', gitAuthorEmail: "e" };
     expect(urlOfConfig(canonicalConfig(author, { url, bare: true }))).toBe(url);
-    expect(urlOfConfig(canonicalConfig(author, { url: null, bare: true }))).toBeNull();
+    expect(urlOfConfig(canonicalConfig(author, { url: "", bare: true }))).toBeNull();
   },
 );
 

@@ -1,19 +1,16 @@
-import { lstat, readdir } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { textOf } from "./clone.ts";
 import { cacheDirectory, cacheGitDir, noRepository, runGit, type GitContext } from "./git-context.ts";
-import { urlOfConfig, withoutLeftovers } from "./git-directory.ts";
+import { textOf, urlOfConfig, withoutLeftovers } from "./git-directory.ts";
+import { namesIn } from "./owner-file.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { savedIn } from "./saved.ts";
 import { repoKey } from "./url.ts";
 
 /** Keys of all cached clones. Null: that of jobs without a repository. */
 const keysOf = async ({ settings }: GitContext): Promise<(string | null)[]> => {
-  const names: string[] = await readdir(settings.reposRoot).catch((error: unknown) => {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
-    throw error;
-  });
+  const names = await namesIn(settings.reposRoot);
   const keys = names.filter((name) => /^[0-9a-f]{12}$/.test(name)).toSorted();
   return names.includes(noRepository) ? [...keys, null] : keys;
 };
@@ -62,7 +59,7 @@ export const cacheUsage = async (context: GitContext): Promise<CacheUsage[]> => 
     if (key === null || (await lstat(gitDir).catch(() => null))?.isDirectory() !== true) continue;
     const directory = cacheDirectory(context, key);
     const bytes = await diskUsage(directory, { exclude: [], signal });
-    const beside = (await readdir(directory)).filter((name) => name.startsWith("damaged-"));
+    const beside = (await namesIn(directory)).filter((name) => name.startsWith("damaged-"));
     const url = urlOfConfig(await textOf(join(gitDir, "config"))) ?? "";
     const damaged = beside.map((name) => join(directory, name));
     found.push({ key, url: repoKey(url) === key ? url : "", bytes, damaged });

@@ -66,7 +66,9 @@ export const capture = async (
   const adding = { ...behind, index };
   const apart = await withoutApart(context, adding);
   const kept = await addAll(context, adding, { live, apart });
-  if (filled.length > 0) await unhide(context, adding, filled);
+  const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
+  const input = pathBytes(filled.map((path) => `${path}\0`).join(""));
+  if (filled.length > 0) await runGit(context, adding, unhide, { input });
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
   await importCaptured(context, adding, { commits, tree, head });
@@ -141,11 +143,6 @@ const readAgentIndex = async (
     return { staged: lines.join(""), skipped };
   };
   return unlessRefused(reading(), () => none);
-};
-
-const unhide = (context: GitContext, adding: Adding, paths: string[]): Promise<unknown> => {
-  const input = Buffer.concat(paths.map((path) => pathBytes(`${path}\0`)));
-  return runGit(context, adding, ["update-index", "--no-skip-worktree", "-z", "--stdin"], { input });
 };
 
 type Adding = Worktree & Tree & { index: string };
@@ -250,14 +247,8 @@ const submodulesIn = async (context: GitContext, adding: Adding): Promise<Map<st
 
 /** What git left out when it added everything: names that it refuses, files and directories that it cannot read. */
 const leftBehind = async (context: GitContext, adding: Adding): Promise<string[]> => {
-  const named = await listFiles(
-    context,
-    adding,
-    "--exclude-standard",
-    "--others",
-    "--modified",
-    "--directory",
-  );
+  const options = ["--exclude-standard", "--others", "--modified", "--directory"];
+  const named = await listFiles(context, adding, ...options);
   const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))].filter(staysInside);
   const absent = await absentIn(adding.path, paths);
   return paths.filter((path) => !absent.includes(path));
@@ -287,9 +278,7 @@ const findSpecial = async (
     command: "/usr/bin/find",
     args: [
       ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
-      ..."-name .git -prune -print0 -o -type f -size".split(" "),
-      tooLarge,
-      "-print0",
+      ...`-name .git -prune -print0 -o -type f -size ${tooLarge} -print0`.split(" "),
     ],
     cwd: adding.path,
     env: { LC_ALL: "C" },

@@ -15,7 +15,7 @@ import { RepoError, type FilesRequest, type Wanted, type Worktree } from "./repo
 export const checkOutFiles = async (context: GitContext, request: FilesRequest): Promise<string> => {
   const { url, ref, into } = request;
   const { gitDir } = await fetchRepo(context, { url, allowLocal: true });
-  return attempt(context, { reason: "worktree_failed", what: `check out ${url}` }, async () => {
+  return attempt(context, "worktree_failed", `check out ${url}`, async () => {
     const refs = await readRefs(gitDir, remoteRefs);
     const baseRef = ref || ((await askHead(context, url)).branch ?? "");
     const { baseSha: commit } = await resolveBase(context, { url, baseRef, refs, gitDir });
@@ -120,21 +120,18 @@ export const checkoutWarnings = async (
   { leftOut, wanted }: { leftOut: string[]; wanted: Wanted },
 ): Promise<string[]> => {
   const warnings: string[] = [];
-  if (leftOut.length > 0) {
+  if (leftOut.length > 0)
     warnings.push(
       `Links that point out of the repository were left out of the worktree: ${listed(leftOut)}.`,
     );
-  }
-  if (submodules.size > 0 && wanted.submodules === false) {
+  if (submodules.size > 0 && wanted.submodules === false)
     warnings.push(
       `Submodules are not checked out: ${listed([...submodules.keys()])}. svc run --submodules checks them out (options.submodules, or submodules: true in the profile).`,
     );
-  }
-  if (!wanted.lfs && (await usesLfs(path, attributes))) {
+  if (!wanted.lfs && (await usesLfs(path, attributes)))
     warnings.push(
       "Files kept in Git LFS are not downloaded: the worktree holds their pointers. svc run --lfs downloads them (options.lfs, or lfs: true in the profile).",
     );
-  }
   return warnings;
 };
 

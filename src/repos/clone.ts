@@ -1,5 +1,5 @@
 import { constants, existsSync } from "node:fs";
-import { lstat, open, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
@@ -7,12 +7,12 @@ import { pathBytes } from "./path-bytes.ts";
 import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
-  canonicalConfig,
   makeDirectory,
   removePlanted,
   removeLocks,
   replace,
   restoreGitDirectory,
+  textOf,
 } from "./git-directory.ts";
 import { ownDirectory } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
@@ -164,9 +164,10 @@ const lendersOf = ({ cacheDir, ownDir, repoKey }: Worktree): string[] =>
   repoKey === null ? [ownDir] : [cacheDir, ownDir];
 
 /** Configuration and HEAD of the service's and the agent's git directory of a worktree. */
-export const basicsOf = ({ settings }: GitContext, { repoKey, repoUrl, branch }: Worktree) => ({
-  config: canonicalConfig(settings, { url: repoKey === null ? null : repoUrl, bare: false }),
-  head: `refs/heads/${branch}`,
+export const basicsOf = (worktree: Worktree) => ({
+  url: worktree.repoUrl,
+  bare: false,
+  head: branchRef(worktree),
 });
 
 /** `agent`: the clone that is there. `index`: of the branch's tip, or of `head`, which is to be checked out. */
@@ -185,7 +186,7 @@ export const writeClone = async (
   const here = (await isDirectory(gitDir)) ? agent : null;
   const cached = await readRefs(cacheDir, here === null ? remoteRefs : remoteRefs.slice(0, 1));
   if (here === null) await rm(gitDir, { recursive: true, force: true });
-  await restoreGitDirectory(gitDir, basicsOf(context, worktree));
+  await restoreGitDirectory(context, gitDir, basicsOf(worktree));
   await removePlanted(gitDir);
   // The agent's own `git add` leaves them out.
   const apart = await apartOf(ownDir);
@@ -195,13 +196,22 @@ export const writeClone = async (
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));
   const refs = new Map([...own, ...cached]);
   if (tip !== null) refs.set(branchRef(worktree), tip);
-  const lines = Array.from(refs, ([name, sha]) => `${sha} ${name}\n`);
-  await replace(join(gitDir, "packed-refs"), lines.join(""), { durable: here !== null });
-  await rm(join(gitDir, "refs"), { recursive: true, force: true });
-  await makeDirectory(gitDir, "refs/heads");
+  await writeRefs(gitDir, refs, { durable: here !== null });
   if (index === undefined) return;
   await replace(join(gitDir, "HEAD"), `${head ?? `ref: ${branchRef(worktree)}`}\n`);
   await copyIndex(index, join(gitDir, "index"));
+};
+
+/** Gives a git directory these refs and no others. */
+export const writeRefs = async (
+  gitDir: string,
+  refs: Iterable<readonly [name: string, id: string]>,
+  how: { durable: boolean },
+): Promise<void> => {
+  const lines = Array.from(refs, ([name, id]) => `${id} ${name}\n`);
+  await replace(join(gitDir, "packed-refs"), lines.join(""), how);
+  await rm(join(gitDir, "refs"), { recursive: true, force: true });
+  await makeDirectory(gitDir, "refs/heads");
 };
 
 /** `where`: git works there and reads `lenders` too. `without`: commits that are there. `packs` gets the names of packs. */
@@ -285,14 +295,10 @@ export const indexHiding = async (context: GitContext, tree: Tree, hidden: strin
   return index;
 };
 
-/** Empty: there is no such file. */
-export const textOf = (file: string): Promise<string> =>
-  readFile(file, { encoding: "latin1", flag: nonBlocking.read }).catch(() => "");
-
 /** Paths of a worktree that no commit of the service has: where files are exchanged, and what a setup keeps for other jobs. */
 export const apartOf = async (ownDir: string): Promise<string[]> => [
   ...Object.values(exchanged),
-  ...((await textOf(join(ownDir, "apart"))) ?? "").split("\n").filter((path) => path !== ""),
+  ...(await textOf(join(ownDir, "apart"))).split("\n").filter((path) => path !== ""),
 ];
 
 /** Has no commit have these paths, too. They are plain: see `cache.paths` of a setup. */

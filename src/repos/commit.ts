@@ -50,23 +50,19 @@ const inOwn = async (context: GitContext, { ownDir }: Worktree, ...args: string[
  * the files as they are and both histories. Resolves to its tip; empty: there is no commit.
  */
 export const commitAll = (context: GitContext, worktree: Worktree, message: string): Promise<string> =>
-  attempt(
-    context,
-    { reason: "worktree_failed", what: `commit what is in the worktree ${worktree.path}` },
-    async () => {
-      const { agent, index, head, headTree, tree, tip: before } = await capture(context, worktree);
-      const parents = await independent(context, worktree, [head, before]);
-      // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
-      const isOlder = tree === headTree && head !== before && parents.length === 1 && parents[0] === before;
-      const tip = isOlder
-        ? before
-        : await commitOver(context, worktree, { tree, parents, message, isSigned: true });
-      if (tip === null) return "";
-      if (isOlder) await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", tip]);
-      await writeClone(context, worktree, { agent, tip, index });
-      return tip;
-    },
-  );
+  attempt(context, "worktree_failed", `commit what is in the worktree ${worktree.path}`, async () => {
+    const { agent, index, head, headTree, tree, tip: before } = await capture(context, worktree);
+    const parents = await independent(context, worktree, [head, before]);
+    // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
+    const isOlder = tree === headTree && head !== before && parents.length === 1 && parents[0] === before;
+    const tip = isOlder
+      ? before
+      : await commitOver(context, worktree, { tree, parents, message, isSigned: true });
+    if (tip === null) return "";
+    if (isOlder) await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", tip]);
+    await writeClone(context, worktree, { agent, tip, index });
+    return tip;
+  });
 
 /**
  * Gives the worktree the files of a commit, and its branch the commit `tip`: all that is different goes, but ignored files
@@ -78,23 +74,19 @@ export const checkOutCommit = (
   worktree: Worktree,
   { commit, tip, from }: { commit: string; tip: string; from?: string | undefined },
 ): Promise<string[]> =>
-  attempt(
-    context,
-    { reason: "worktree_failed", what: `check out ${commit} in the worktree ${worktree.path}` },
-    async () => {
-      if (from !== undefined) {
-        // From commit to commit: what only one of them ignores is not taken for what was added to it.
-        await openWorktree(context, worktree);
-        await runGit(context, worktree, ["read-tree", "-i", "--reset", from]);
-        await runGit(context, worktree, ["read-tree", "--reset", "-u", commit]);
-      }
-      const { agent, index, tree } = await capture(context, worktree);
-      const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
-      await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
-      await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
-      return changed.map((file) => file.path);
-    },
-  );
+  attempt(context, "worktree_failed", `check out ${commit} in the worktree ${worktree.path}`, async () => {
+    if (from !== undefined) {
+      // From commit to commit: what only one of them ignores is not taken for what was added to it.
+      await openWorktree(context, worktree);
+      await runGit(context, worktree, ["read-tree", "-i", "--reset", from]);
+      await runGit(context, worktree, ["read-tree", "--reset", "-u", commit]);
+    }
+    const { agent, index, tree } = await capture(context, worktree);
+    const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
+    await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
+    await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
+    return changed.map((file) => file.path);
+  });
 
 /** The text of a file of the commit that the work began with; null: it has none. @throws RepoError when it is too large */
 export const fileAtBase = async (
@@ -172,17 +164,13 @@ const commitOver = async (
  * @throws RepoError when something that git takes could not be saved
  */
 export const salvage = (context: GitContext, worktree: Worktree, name: string): Promise<Saved> =>
-  attempt(
-    context,
-    { reason: "worktree_failed", what: `save what is in the worktree ${worktree.path}` },
-    async () => {
-      if (!isWorktreeId(name)) throw new Error(`"${name}" is no name of a salvage ref`);
-      if (!(await hasDirectory(worktree))) return { ref: null, kept: [] };
-      const saved = await saveAsFarAsGitTakes(context, worktree, name);
-      await noteKept(context, worktree, saved.kept);
-      return saved;
-    },
-  );
+  attempt(context, "worktree_failed", `save what is in the worktree ${worktree.path}`, async () => {
+    if (!isWorktreeId(name)) throw new Error(`"${name}" is no name of a salvage ref`);
+    if (!(await hasDirectory(worktree))) return { ref: null, kept: [] };
+    const saved = await saveAsFarAsGitTakes(context, worktree, name);
+    await noteKept(context, worktree, saved.kept);
+    return saved;
+  });
 
 /** Lists read it from the owner file. */
 const noteKept = async (context: GitContext, { worktreeId }: Worktree, kept: string[]): Promise<void> => {
@@ -243,13 +231,11 @@ export const saveBranch = async (context: GitContext, worktree: Worktree): Promi
 };
 
 /** What `salvage` would leave in the worktree. */
-export const unsavable = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
-  const state = capture(context, worktree);
-  return state.then(
+export const unsavable = (context: GitContext, worktree: Worktree): Promise<string[]> =>
+  capture(context, worktree).then(
     ({ kept }) => kept,
     (error: unknown) => [reasonOf(error)],
   );
-};
 
 /** Makes a commit of the worktree's state in its own clone, for a throwaway worktree. Null: it has no commit and no file. */
 export const captureCommit = async (context: GitContext, worktree: Worktree): Promise<string | null> => {

@@ -1,4 +1,3 @@
-import { isLoopbackHost } from "../config/formats.ts";
 import { parseRepoUrl, repositoryName } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
@@ -21,6 +20,7 @@ import {
 } from "./commit.ts";
 import { diffChange } from "./diff.ts";
 import {
+  allowsLocal,
   cacheGitDir,
   withRealRoots,
   type GitContext,
@@ -46,14 +46,7 @@ export type Repos = ReturnType<typeof createRepos>;
  * Repositories on this machine's disk, with real git. `env` gives git programs, proxies and certificates. `confine` puts the
  * wall of the sandbox around git where agents write. `takeLease` locks against instances on other hosts.
  */
-export const createRepos = ({
-  settings,
-  env,
-  confine,
-  takeLease,
-  onToken = () => undefined,
-  onLost = () => undefined,
-}: {
+export const createRepos = (request: {
   settings: RepoSettings;
   env: NodeJS.ProcessEnv;
   confine: Confine;
@@ -61,6 +54,7 @@ export const createRepos = ({
   onToken?: OnToken;
   onLost?: GitContext["onLost"];
 }) => {
+  const { settings, env, confine, takeLease, onToken = () => undefined, onLost = () => undefined } = request;
   const context: GitContext = {
     settings: withRealRoots(settings),
     env,
@@ -87,7 +81,7 @@ export const createRepos = ({
       run({ ...context, signal }, subject);
   /** A worktree is made or removed by one call at a time. */
   const mutex = createKeyedMutex();
-  const allowLocal = settings.allowLocalRepos ?? isLoopbackHost(settings.host);
+  const allowLocal = allowsLocal(settings);
   return {
     parseUrl: (url: string) => parseRepoUrl(url, { allowLocal }),
     checkLocalRepository,

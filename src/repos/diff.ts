@@ -1,19 +1,17 @@
 import { isUtf8 } from "node:buffer";
-import { lstat, mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { lstat } from "node:fs/promises";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
-import { removeTree } from "../lib/remove-tree.ts";
 import { capture } from "./capture.ts";
 import { copyIndex, emptyTree, readRefs, requireDirectory } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
-import { borrowObjects, canonicalConfig, restoreGitDirectory } from "./git-directory.ts";
+import { restoreGitDirectory } from "./git-directory.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
 import type { Diff, DiffRequest } from "./repos.ts";
 import { savedIn } from "./saved.ts";
+import { withBorrower } from "./submodule.ts";
 import { repoKey } from "./url.ts";
-import { emptyScratch, indexOf } from "./wall.ts";
+import { indexOf } from "./wall.ts";
 
 /**
  * A change, compared outside the worktree: an agent may work in it meanwhile. Null: a commit of it is not here. Works in a
@@ -22,25 +20,20 @@ import { emptyScratch, indexOf } from "./wall.ts";
  * @throws RepoError `worktree_failed`
  */
 export const diffChange = (context: GitContext, request: DiffRequest): Promise<Diff | null> =>
-  attempt(context, { reason: "worktree_failed", what: "compare the files" }, async () => {
-    const gitDir = await mkdtemp(join(tmpdir(), "service-diff-"));
-    try {
-      return await compareIn(context, gitDir, request);
-    } finally {
-      await removeTree(gitDir);
-    }
+  attempt(context, "worktree_failed", "compare the files", async () => {
+    const { repoUrl, worktreeId, head } = request;
+    const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
+    const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
+    // Without saved work where git goes behind the wall.
+    const lenders = [cacheDir, head === null ? [] : savedIn(cacheDir), owned?.worktree.ownDir ?? []].flat();
+    return await withBorrower(context, lenders, (gitDir) =>
+      compareIn(context, { gitDir, cacheDir, owned, request }),
+    );
   });
 
-const compareIn = async (context: GitContext, gitDir: string, request: DiffRequest): Promise<Diff | null> => {
-  const { repoUrl, worktreeId, head } = request;
-  const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
-  const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
-  const config = canonicalConfig(context.settings, { url: null, bare: true });
-  await restoreGitDirectory(gitDir, { config, head: "refs/heads/none" });
-  // Without saved work where git goes behind the wall.
-  const lenders = [cacheDir, ...(head === null ? [] : [savedIn(cacheDir)])];
-  await borrowObjects(gitDir, [...lenders, ...(owned === null ? [] : [owned.worktree.ownDir])]);
-  const scratch = { gitDir, cacheDir, owned, request };
+const compareIn = async (context: GitContext, scratch: Scratch): Promise<Diff | null> => {
+  const { gitDir, request } = scratch;
+  const { head } = request;
   const sides = await (head === null ? filesNow(context, scratch) : commitOf(context, scratch, head));
   if (sides === null) return null;
   const { tree: to, ...rest } = sides;
@@ -58,7 +51,6 @@ const filesNow = async (context: GitContext, { gitDir, owned }: Scratch): Promis
   const { worktree } = owned;
   await requireDirectory(worktree);
   // The service's own index tells git which files are unchanged; without it git reads them all.
-  await emptyScratch(gitDir);
   await copyIndex(indexOf(worktree.ownDir), indexOf(gitDir));
   const { tree, kept } = await capture(context, { ...worktree, ownDir: gitDir }, { live: true });
   return { base: worktree.baseSha, head: null, tree, kept };
@@ -70,10 +62,8 @@ const commitOf = async (
   head: string,
 ): Promise<Sides | null> => {
   const { repoUrl, base } = request;
-  if ((await lstat(cacheDir).catch(() => null)) !== null) {
-    const config = canonicalConfig(context.settings, { url: repoUrl || null, bare: true });
-    await restoreGitDirectory(cacheDir, { config, head: "refs/heads/main" });
-  }
+  if ((await lstat(cacheDir).catch(() => null)) !== null)
+    await restoreGitDirectory(context, cacheDir, { url: repoUrl, bare: true });
   const isCommit = /^[0-9a-f]{40}$/.test(head);
   const commit = isCommit ? head : (await readRefs(savedIn(cacheDir), [head])).get(head);
   if (commit === undefined) return null;

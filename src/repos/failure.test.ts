@@ -7,8 +7,8 @@ const { signal } = new AbortController();
 /** What becomes of git's words. */
 const told = (said: string): Promise<string> => {
   const error = new GitError(said, { exitCode: 128, ended: "exited", said });
-  const doing = { reason: "clone_failed", what: "fetch the repository" } as const;
-  return attempt({ signal }, doing, () => Promise.reject(error)).catch((failure: Error) => failure.message);
+  const failing = attempt({ signal }, "clone_failed", "fetch the repository", () => Promise.reject(error));
+  return failing.catch((failure: Error) => failure.message);
 };
 
 test("what to do is a line of its own, also after words of ssh, which end in carriage returns", async () => {

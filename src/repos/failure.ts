@@ -8,7 +8,8 @@ import { NotCaptured, RepoError } from "./repos.ts";
  */
 export const attempt = async <Value>(
   { signal }: Pick<GitContext, "signal">,
-  { reason, what }: { reason: RepoError["reason"]; what: string },
+  reason: RepoError["reason"],
+  what: string,
   action: () => Promise<Value>,
 ): Promise<Value> => {
   try {

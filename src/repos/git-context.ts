@@ -1,5 +1,6 @@
 import { realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { isLoopbackHost } from "../config/formats.ts";
 import type { Settings } from "../config/variables.ts";
 import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
@@ -124,6 +125,10 @@ export const cacheDirectory = ({ settings }: Pick<GitContext, "settings">, key: 
 
 export const cacheGitDir = (context: Pick<GitContext, "settings">, key: string | null): string =>
   join(cacheDirectory(context, key), "repo.git");
+
+/** Whether jobs may name repositories on the service's disk. */
+export const allowsLocal = ({ allowLocalRepos, host }: RepoSettings): boolean =>
+  allowLocalRepos ?? isLoopbackHost(host);
 
 /** Resolves symbolic links in the two roots, because git names directories by their real path. They need not exist. */
 export const withRealRoots = (settings: RepoSettings): RepoSettings => ({

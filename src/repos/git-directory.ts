@@ -4,15 +4,15 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import type { LockedContext, RepoSettings } from "./git-context.ts";
+import type { GitContext, LockedContext, RepoSettings } from "./git-context.ts";
 
 /** The content of `config` in the service's git directories, and the agents'. Submodules that are checked out are active. */
 export const canonicalConfig = (
   { gitAuthorName, gitAuthorEmail }: Pick<RepoSettings, "gitAuthorName" | "gitAuthorEmail">,
-  { url, bare }: { url: string | null; bare: boolean },
+  { url, bare }: Pick<Basics, "url" | "bare">,
 ): string => {
   const remote =
-    url === null
+    url === ""
       ? ""
       : `[remote "origin"]\n\turl = ${quote(url)}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n`;
   return `[core]
@@ -45,21 +45,23 @@ export const urlOfConfig = (config: string): string | null => {
   return quoted?.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped)) ?? null;
 };
 
-/** `head`: the branch of a HEAD that is missing or broken. */
-type Basics = { config: string; head: string };
+/** `url`: of the remote; empty: it has none. `head`: the ref of a HEAD that is missing or broken. */
+type Basics = { url: string; bare: boolean; head?: string };
 
 /** Makes a git directory, without the machine's templates, or gives one that is there its configuration and a HEAD. */
 export const restoreGitDirectory = async (
+  { settings }: Pick<GitContext, "settings">,
   gitDir: string,
-  { config, head: branch }: Basics,
+  { head = "refs/heads/main", ...basics }: Basics,
 ): Promise<void> => {
   await mkdir(gitDir, { recursive: true });
   for (const name of ["info", "objects/info", "objects/pack", "refs/heads"])
     await makeDirectory(gitDir, name);
-  if ((await textOf(join(gitDir, "config"))) !== config) await replace(join(gitDir, "config"), config);
-  const head = await textOf(join(gitDir, "HEAD"));
-  if (head === null || !/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(head))
-    await replace(join(gitDir, "HEAD"), `ref: ${branch}\n`);
+  const config = canonicalConfig(settings, basics);
+  const [configFile, headFile] = [join(gitDir, "config"), join(gitDir, "HEAD")];
+  if ((await textOf(configFile, "utf8")) !== config) await replace(configFile, config);
+  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(await textOf(headFile, "utf8")))
+    await replace(headFile, `ref: ${head}\n`);
 };
 
 /**
@@ -108,13 +110,14 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
   const file = join(gitDir, "objects", "info", "alternates");
   const paths = lenders.map((lender) => join(lender, "objects"));
   const text = paths.map((path) => (existsSync(path) ? `${path}\n` : "")).join("");
-  if ((await textOf(file)) === text) return;
+  if ((await textOf(file, "utf8")) === text) return;
   await makeDirectory(gitDir, "objects/info");
   await replace(file, text);
 };
 
-const textOf = (path: string): Promise<string | null> =>
-  readFile(path, { encoding: "utf8", flag: nonBlocking.read }).catch(unreadable);
+/** Empty: there is no such file. */
+export const textOf = (path: string, encoding: BufferEncoding = "latin1"): Promise<string> =>
+  readFile(path, { encoding, flag: nonBlocking.read }).catch(() => "");
 
 const unreadable = (): null => null;
 

@@ -35,7 +35,7 @@ export const openPullRequest = async (
       `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
     );
   const what = `open a pull request for ${branch} in ${nameOf(repo)}`;
-  return attempt(context, { reason: "pr_failed", what }, async () => {
+  return attempt(context, "pr_failed", what, async () => {
     const of = ["--repo", `${repo.host}/${nameOf(repo)}`, "--head", branch];
     const list = ["pr", "list", ...of, "--state", "open", "--json", "url,number,isCrossRepository"];
     const found = OpenPullRequests.parse(JSON.parse(await gh(context, repo, list)));
@@ -69,7 +69,7 @@ export const addToBody = (
   context: GitContext,
   { worktree, url, text }: { worktree: Worktree; url: string; text: string },
 ): Promise<void> =>
-  attempt(context, { reason: "pr_failed", what: `add to the body of ${url}` }, async () => {
+  attempt(context, "pr_failed", `add to the body of ${url}`, async () => {
     const repo = await gitHostOf(context, worktree.repoUrl);
     const number = /\/(\d+)$/.exec(url)?.[1];
     if ("missing" in repo || number === undefined) return;
@@ -90,16 +90,15 @@ type Creation = { url: string; private: boolean };
  * @throws RepoError `clone_failed`
  */
 export const createMissing = (context: GitContext, { url, private: isPrivate }: Creation) =>
-  attempt(context, { reason: "clone_failed", what: `check for ${url}` }, async (): Promise<string | null> => {
+  attempt(context, "clone_failed", `check for ${url}`, async (): Promise<string | null> => {
     if (await exists(context, url)) return null;
     const repo = await gitHostOf(context, url, { mayBeMissing: true });
-    if ("missing" in repo)
-      throw new RepoError(
-        "clone_failed",
-        `The repository ${url} does not exist and could not be made: ${repo.missing}`,
-      );
+    if ("missing" in repo) {
+      const message = `The repository ${url} does not exist and could not be made: ${repo.missing}`;
+      throw new RepoError("clone_failed", message);
+    }
     const what = `make the repository ${nameOf(repo)} on ${repo.host}`;
-    const creating = attempt(context, { reason: "clone_failed", what }, async () => {
+    const creating = attempt(context, "clone_failed", what, async () => {
       const path = await creationPath(context, repo);
       const input = JSON.stringify({ name: repo.name, private: isPrivate });
       await gh(context, null, ["api", "--method", "POST", path, "--input", "-"], input);
@@ -117,15 +116,12 @@ const exists = (context: GitContext, url: string): Promise<boolean> => {
   const asked = { command: ["ls-remote", "--quiet"] as const, refs: ["HEAD"], mayBeMissing: true };
   const asking = runRemote(context, url, asked).then(() => true);
   return unlessRefused(asking, (error) => {
-    if (
-      /repository '.*' not found|Repository not found|does not appear to be a git repository/i.test(
-        error.said,
-      )
-    )
-      return false;
+    if (noRepository.test(error.said)) return false;
     throw error;
   });
 };
+
+const noRepository = /repository '.*' not found|Repository not found|does not appear to be a git repository/i;
 
 const Owner = z.object({ login: z.string(), type: z.string() });
 

@@ -77,9 +77,10 @@ export const sharesOwner = (
   url: string,
   { superproject, gitHost, owners }: Pick<Around, "superproject" | "gitHost" | "owners">,
 ): boolean => {
-  const owner = ownerOf(url);
-  const host = gitHost.replace(/:\d+$/, "");
-  return owner === ownerOf(superproject) || owners.some((each) => owner === `${host}/${each}`.toLowerCase());
+  // A URL of https has the host's port in its name, one of ssh has not.
+  const hosts = [gitHost.replace(/:443$/, ""), gitHost.replace(/:\d+$/, "")];
+  const trusted = owners.flatMap((owner) => hosts.map((host) => `${host}/${owner}`.toLowerCase()));
+  return [ownerOf(superproject), ...trusted].includes(ownerOf(url));
 };
 
 const sameKind = /^(file:|http:|\/)/;

@@ -15,7 +15,7 @@ import { emptyScratch, scratchOf, type Tree } from "./wall.ts";
  */
 
 /** Ids by what git has under them; of missing ones nothing. */
-const typesOf = async (
+export const typesOf = async (
   context: GitContext,
   where: Where,
   ids: readonly string[],
@@ -56,12 +56,10 @@ export const importCaptured = async (
 };
 
 /** `over`: a commit that the service has, whose files need not be packed. */
-type Packed = { objects: readonly string[]; over?: string | null };
-
 const importPack = async (
   context: GitContext,
   tree: Tree & Worktree,
-  { objects, over = null }: Packed,
+  { objects, over = null }: { objects: readonly string[]; over?: string | null },
 ): Promise<void> => {
   if (objects.length === 0) return;
   const { ownDir, cacheDir, baseSha } = tree;

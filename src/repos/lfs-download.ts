@@ -56,22 +56,18 @@ const leftoverAge = 86_400_000;
  * @throws RepoError: there is too much of it, or the server does not give it
  */
 export const fillPointers = (context: GitContext, worktree: Worktree): Promise<void> =>
-  attempt(
-    context,
-    { reason: "worktree_failed", what: `download the Git LFS files of ${worktree.repoUrl}` },
-    async () => {
-      const { agent } = await openWorktree(context, worktree);
-      if (agent.head === null) return;
-      await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head]);
-      const found = await pointersIn(context, worktree);
-      const isHere = await Promise.all(found.map((each) => holdsPointer(worktree, each)));
-      const unfilled = found.filter((_, nth) => isHere[nth] === true);
-      if (unfilled.length === 0) return;
-      requireBounded(context, unfilled);
-      await bringContents(context, worktree, unfilled);
-      await fill(context, worktree, unfilled);
-    },
-  );
+  attempt(context, "worktree_failed", `download the Git LFS files of ${worktree.repoUrl}`, async () => {
+    const { agent } = await openWorktree(context, worktree);
+    if (agent.head === null) return;
+    await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head]);
+    const found = await pointersIn(context, worktree);
+    const isHere = await Promise.all(found.map((each) => holdsPointer(worktree, each)));
+    const unfilled = found.filter((_, nth) => isHere[nth] === true);
+    if (unfilled.length === 0) return;
+    requireBounded(context, unfilled);
+    await bringContents(context, worktree, unfilled);
+    await fill(context, worktree, unfilled);
+  });
 
 type Pointer = { path: string; content: Content };
 
@@ -146,24 +142,18 @@ export const serverOf = (url: string, gitHost: string): string => {
   if (/^https?:/.test(url)) return `${url.replace(/\.git$/, "")}.git/info/lfs`;
   const hosted = onGitHost(url, gitHost);
   if (hosted !== null) return `https://${hosted.host}/${hosted.owner}/${hosted.name}.git/info/lfs`;
-  throw new RepoError(
-    "worktree_failed",
-    `Git LFS files of ${url} cannot be downloaded: its host is not GIT_HOST`,
-  );
+  const message = `Git LFS files of ${url} cannot be downloaded: its host is not GIT_HOST`;
+  throw new RepoError("worktree_failed", message);
 };
+
+const Download = z.object({ href: z.string(), header: z.record(z.string(), z.string()).optional() });
 
 const Answer = z.object({
   objects: z.array(
     z.object({
       oid: z.string(),
       error: z.object({ message: z.string() }).optional(),
-      actions: z
-        .object({
-          download: z
-            .object({ href: z.string(), header: z.record(z.string(), z.string()).optional() })
-            .optional(),
-        })
-        .optional(),
+      actions: z.object({ download: Download.optional() }).optional(),
     }),
   ),
 });
@@ -198,14 +188,10 @@ export const downloadBatch = async (
     await requireSafe(download.href, server);
     const sent = new Headers(download.header);
     const own = sent.has("authorization") || !isSameOrigin(download.href, server) ? {} : credential;
-    const given = await ask(
-      context,
-      download.href,
-      { headers: { ...download.header, ...own } },
-      objectWithinMs,
-    );
-    if (given.body === null) throw absent(pointer.path, "the answer is empty");
-    await keep(context, cacheDir, pointer, Readable.fromWeb(given.body));
+    const headers = { ...download.header, ...own };
+    const { body } = await ask(context, download.href, { headers }, objectWithinMs);
+    if (body === null) throw absent(pointer.path, "the answer is empty");
+    await keep(context, cacheDir, pointer, Readable.fromWeb(body));
   }
 };
 

@@ -51,14 +51,10 @@ const contentsOf = async (
     const input = wanted.map((id) => `${id}\n`).join("");
     return (await runGit(context, worktree, ["cat-file", how], { input, encoding: "latin1" })).stdout;
   };
-  const small = (await ask("--batch-check", ids)).matchAll(/^([0-9a-f]{40}) blob \d{1,3}$/gm);
-  const texts = await ask(
-    "--batch",
-    Array.from(small, ([, id = ""]) => id),
-  );
-  return new Map(
-    Array.from(texts.matchAll(pointer), ([, id = "", hash = "", size]) => [id, { hash, size: Number(size) }]),
-  );
+  const blobs = (await ask("--batch-check", ids)).matchAll(/^([0-9a-f]{40}) blob \d{1,3}$/gm);
+  const small = Array.from(blobs, ([, id = ""]) => id);
+  const pointers = (await ask("--batch", small)).matchAll(pointer);
+  return new Map(Array.from(pointers, ([, id = "", hash = "", size]) => [id, { hash, size: Number(size) }]));
 };
 
 const pointer =

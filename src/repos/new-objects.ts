@@ -13,7 +13,7 @@ export type NewObjects = {
 
 /** Reads the objects that a push of the commit would bring: messages, names of files, contents, targets of links. */
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
-  attempt(context, { reason: "push_failed", what: "read the commits that are to be pushed" }, async () => {
+  attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
     const { ownDir, cacheDir, baseSha } = worktree;
     const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
     const input = [asked.tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");

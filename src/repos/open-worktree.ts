@@ -31,7 +31,7 @@ export const openWorktree = async (
   const agent = await readAgentClone(context, worktree, how);
   const owned = await readOwner(context, worktree.worktreeId);
   const isNew = !existsSync(ownDir);
-  await restoreGitDirectory(ownDir, basicsOf(context, worktree));
+  await restoreGitDirectory(context, ownDir, basicsOf(worktree));
   await removeLocks(ownDir);
   // Not the agent's clone: only git behind the wall reads its objects, until they are brought in as a pack.
   const real = ownDirectory(context, worktree.worktreeId);

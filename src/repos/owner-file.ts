@@ -103,13 +103,16 @@ export const readOwner = async (context: GitContext, id: string): Promise<OwnerF
 
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
 
-export type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
+type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
   Partial<Pick<OwnerFile, "kept" | "pushed" | "since">>;
 
 /** Makes this instance the owner of the worktree. Durable when it resolves. */
-export const writeOwner = async (context: GitContext, facts: OwnerFacts): Promise<void> => {
+export const writeOwner = async (context: GitContext, { worktree, ...facts }: OwnerFacts): Promise<void> => {
+  const { path: _path, gitDir: _gitDir, ownDir: _ownDir, cacheDir: _cacheDir, ...named } = worktree;
+  const usual = { kept: [], pushed: null, since: new Date() };
+  const file = { version: 2, ...usual, ...facts, worktree: named, instance: context.settings.podName };
   await mkdir(ownerDirectory(context), { recursive: true });
-  await writeFileAtomic(ownerFile(context, facts.worktree.worktreeId), serialise(context, facts));
+  await writeFileAtomic(ownerFile(context, worktree.worktreeId), `${JSON.stringify(file, null, 2)}\n`);
 };
 
 export const removeOwner = async (context: GitContext, id: string): Promise<void> => {
@@ -127,25 +130,16 @@ export const listOwned = async (context: GitContext): Promise<string[]> => {
 
 /** Removes unfinished owner files that a kill of the service left. */
 export const removeTornOwners = async (context: GitContext): Promise<void> => {
-  for (const name of await namesIn(ownerDirectory(context))) {
+  for (const name of await namesIn(ownerDirectory(context)))
     if (name.endsWith(temporarySuffix)) await rm(join(ownerDirectory(context), name), { force: true });
-  }
 };
 
-const namesIn = (directory: string): Promise<string[]> =>
+/** Names of a directory's entries; none when it is missing. */
+export const namesIn = (directory: string): Promise<string[]> =>
   readdir(directory).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw error;
   });
-
-const serialise = (
-  { settings }: GitContext,
-  { ready, leftOut, worktree, source, kept = [], pushed = null, since = new Date() }: OwnerFacts,
-): string => {
-  const { path: _path, gitDir: _gitDir, ownDir: _ownDir, cacheDir: _cacheDir, ...facts } = worktree;
-  const instance = settings.podName;
-  return `${JSON.stringify({ version: 2, ready, leftOut, worktree: facts, instance, source, kept, pushed, since }, null, 2)}\n`;
-};
 
 const parseJson = (text: string | null): unknown => {
   try {

@@ -15,9 +15,8 @@ import { remoteBranches } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
 /** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
-export const pushBranch = (context: GitContext, worktree: Worktree): Promise<void> => {
-  const what = `push the branch ${worktree.branch} to ${worktree.repoUrl}`;
-  return attempt(context, { reason: "push_failed", what }, async () => {
+export const pushBranch = (context: GitContext, worktree: Worktree): Promise<void> =>
+  attempt(context, "push_failed", `push the branch ${worktree.branch} to ${worktree.repoUrl}`, async () => {
     const ref = branchRef(worktree);
     const { tip, refs, push } = await readyToPush(context, worktree);
     await push(["--porcelain"], `${tip ?? ref}:${ref}`);
@@ -27,7 +26,6 @@ export const pushBranch = (context: GitContext, worktree: Worktree): Promise<voi
     if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
     await writeTracking(worktree, { refs, tip }).catch(() => undefined);
   });
-};
 
 /** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
 const writeTracking = async (
@@ -45,9 +43,8 @@ const writeTracking = async (
  * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
  * what only a real push shows (hooks, protected branches). @throws RepoError `push_failed`
  */
-export const tryPush = (context: GitContext, worktree: Worktree): Promise<void> => {
-  const what = `push to ${worktree.repoUrl}, so the agent was not started`;
-  return attempt(context, { reason: "push_failed", what }, async () => {
+export const tryPush = (context: GitContext, worktree: Worktree): Promise<void> =>
+  attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
     const { tip, push } = await readyToPush(context, worktree);
     if (tip !== null) return push(["--dry-run", "--force"], `${tip}:${branchRef(worktree)}`);
     // Without a commit there is nothing to name. git says so once the remote has let it in.
@@ -55,7 +52,6 @@ export const tryPush = (context: GitContext, worktree: Worktree): Promise<void> 
       if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
     });
   });
-};
 
 /** What pushes, and the tip of the branch. */
 const readyToPush = async (context: GitContext, worktree: Worktree) => {
@@ -101,10 +97,8 @@ const requireShown = async (
     );
   const deadline = performance.now() + 5000;
   if ((await poll(ask, { first: 200, longest: 1000, signal: context.signal, deadline })) !== null) return;
-  throw new RepoError(
-    "push_failed",
-    `git pushed the branch ${branch}, but ${url} does not show it at ${tip}. Look at the branch there, and push it by hand.`,
-  );
+  const message = `git pushed the branch ${branch}, but ${url} does not show it at ${tip}. Look at the branch there, and push it by hand.`;
+  throw new RepoError("push_failed", message);
 };
 
 /**

@@ -31,10 +31,8 @@ export const checkRef = (ref: string): void => {
   // git would take it for a branch `refs/heads/refs/heads/main`.
   if (isRefName(ref) && !/^refs\/(heads|tags)\//.test(ref)) return;
   const shown = ref.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, 100);
-  throw new ServiceError(
-    "invalid_ref",
-    `"${shown}" is not a name that git takes for a branch or tag. Give one like main, release/1.2 or v3.0.`,
-  );
+  const message = `"${shown}" is not a name that git takes for a branch or tag. Give one like main, release/1.2 or v3.0.`;
+  throw new ServiceError("invalid_ref", message);
 };
 
 /** `refs`: of the cached clone `gitDir`. */
@@ -54,13 +52,8 @@ export const resolveBase = async (context: GitContext, request: BaseRequest): Pr
     const tag = refs.get(`refs/tags/${name}`);
     const branch = refs.get(`${remoteBranches}${name}`) ?? null;
     if (branch !== null || tag === undefined) return branch;
-    const { stdout } = await runGit(context, gitDir, [
-      "rev-parse",
-      "--verify",
-      "--end-of-options",
-      `${tag}^{commit}`,
-    ]);
-    return stdout.trim();
+    const peel = ["rev-parse", "--verify", "--end-of-options", `${tag}^{commit}`];
+    return (await runGit(context, gitDir, peel)).stdout.trim();
   };
   const { baseRef: usual } = context.settings;
   const defaultBranch = async (): Promise<string | null> => (await askHead(context, url)).branch;

@@ -1,15 +1,9 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { bringObjects, bringReadable, readRefs, remoteRefs, textOf } from "./clone.ts";
+import { bringObjects, bringReadable, readRefs, remoteRefs, writeRefs } from "./clone.ts";
 import { type GitContext, type LockedContext, runGit } from "./git-context.ts";
-import {
-  borrowObjects,
-  canonicalConfig,
-  replace,
-  restoreGitDirectory,
-  withoutLeftovers,
-} from "./git-directory.ts";
+import { borrowObjects, replace, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
 import { remoteBranches } from "./ref.ts";
 import { type CachedRepo, savedDirOf, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
@@ -40,12 +34,11 @@ export const remoteIds = async (cacheDir: string, { lasting = false } = {}): Pro
 
 /** Readies a git directory with saved work; makes one that is not there. `url`: empty for jobs without a repository. */
 export const restoreSaved = async (
-  { settings }: GitContext,
+  context: GitContext,
   saved: string,
   { url, cacheDir }: { url: string; cacheDir: string },
 ): Promise<void> => {
-  const config = canonicalConfig(settings, { url: url || null, bare: true });
-  await restoreGitDirectory(saved, { config, head: "refs/heads/main" });
+  await restoreGitDirectory(context, saved, { url, bare: true });
   if (saved !== cacheDir) await borrowObjects(saved, [cacheDir]);
 };
 
@@ -154,7 +147,7 @@ export const packAnew = async (
   const earlier = await namesIn(join(objects, "pack"));
   const refs = [...(await readRefs(saved, savedRefs))];
   // Git reads none that are garbage.
-  if (lenders !== undefined) await writeRefs(saved, refs);
+  if (lenders !== undefined) await writeRefs(saved, refs, { durable: true });
   const ids = [...new Set(refs.map(([, id]) => id))];
   const packs = new Set<string>();
   const bringing = { where: saved, lenders: lenders ?? [], without: lasting, into: saved, packs };
@@ -162,18 +155,10 @@ export const packAnew = async (
   const unread = new Set(await withoutLeftovers(locked, saved, () => bring(locked, ids, bringing)));
   const commits = ids.filter((id) => !unread.has(id));
   const bases = await basesOf(locked, saved, { commits, lasting });
-  await writeRefs(saved, [...refs.filter(([, id]) => !unread.has(id)), ...bases]);
+  await writeRefs(saved, [...refs.filter(([, id]) => !unread.has(id)), ...bases], { durable: true });
   for (const name of earlier)
     if (!packs.has(name.replace(/\..*/, ""))) await rm(join(objects, "pack", name), { force: true });
   for (const name of await namesIn(objects))
     if (/^[0-9a-f]{2}$/.test(name)) await rm(join(objects, name), { recursive: true, force: true });
   return refs.flatMap(([name, id]) => (unread.has(id) ? [name] : []));
-};
-
-/** Gives it these refs and no others. */
-const writeRefs = async (gitDir: string, refs: [name: string, id: string][]): Promise<void> => {
-  const text = refs.map(([name, id]) => `${id} ${name}\n`).join("");
-  await replace(join(gitDir, "packed-refs"), text, { durable: true });
-  await rm(join(gitDir, "refs"), { recursive: true, force: true });
-  await mkdir(join(gitDir, "refs/heads"), { recursive: true });
 };

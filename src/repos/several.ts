@@ -19,16 +19,8 @@ import { savedDirOf, type Worktree } from "./repos.ts";
 export const repositoryNames = (urls: readonly string[]): string[] => {
   const names: string[] = [];
   for (const url of urls) {
-    const last =
-      repositoryName(url)
-        .replace(/\.git$/, "")
-        .split("/")
-        .at(-1) ?? "";
-    const name =
-      last
-        .replaceAll(/[^A-Za-z0-9_]+/g, "-")
-        .replaceAll(/^-+|-+$/g, "")
-        .slice(0, 50) || "repository";
+    const [last = ""] = /[^/]*$/.exec(repositoryName(url).replace(/\.git$/, "")) ?? [];
+    const name = (last.match(/\w+/g) ?? []).join("-").slice(0, 50) || "repository";
     let distinct = name;
     for (let number = 2; names.includes(distinct); number += 1) distinct = `${name}-${number}`;
     names.push(distinct);

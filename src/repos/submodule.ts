@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isBelow } from "../lib/is-below.ts";
 import { removeTree } from "../lib/remove-tree.ts";
-import { textOf } from "./clone.ts";
 import { cacheGitDir, runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import { pathBytes } from "./path-bytes.ts";
-import { borrowObjects, canonicalConfig, replace, restoreGitDirectory } from "./git-directory.ts";
+import { borrowObjects, replace, restoreGitDirectory, textOf } from "./git-directory.ts";
 import type { Worktree } from "./repos.ts";
 import { emptyScratch } from "./wall.ts";
 
@@ -97,10 +96,9 @@ export const withBorrower = async <Value>(
   lenders: readonly string[],
   action: (ownDir: string) => Promise<Value>,
 ): Promise<Value> => {
-  const ownDir = await mkdtemp(join(tmpdir(), "service-submodule-"));
+  const ownDir = await mkdtemp(join(tmpdir(), "service-borrower-"));
   try {
-    const config = canonicalConfig(context.settings, { url: null, bare: false });
-    await restoreGitDirectory(ownDir, { config, head: "refs/heads/none" });
+    await restoreGitDirectory(context, ownDir, { url: "", bare: false });
     await borrowObjects(ownDir, lenders);
     await emptyScratch(ownDir);
     return await action(ownDir);

@@ -3,21 +3,20 @@ import { dirname, join, relative } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
 import { fetchOptions, fetchRepo } from "./cache.ts";
 import { leaveOutEscapingLinks, specialEntries, type Size, type SpecialEntries } from "./checkout-care.ts";
-import { copyIndex, indexHiding, readRefs, remoteRefs, textOf } from "./clone.ts";
+import { copyIndex, indexHiding, readRefs, remoteRefs, writeRefs } from "./clone.ts";
 import { takesToken } from "../contract/repository-url.ts";
 import { attempt } from "./failure.ts";
-import { isLoopbackHost } from "../config/formats.ts";
-import { type GitContext, runGit, runRemote, unlessRefused } from "./git-context.ts";
+import { allowsLocal, type GitContext, runGit, runRemote, unlessRefused } from "./git-context.ts";
 import {
   borrowObjects,
-  canonicalConfig,
   makeDirectory,
   replace,
   restoreGitDirectory,
+  textOf,
   withoutLeftovers,
 } from "./git-directory.ts";
 import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
-import { importCommits } from "./import.ts";
+import { importCommits, typesOf } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
@@ -46,7 +45,6 @@ type Super = {
 type Adding = {
   worktree: Worktree;
   isRecursive: boolean;
-  allowLocal: boolean;
   taken: Size;
   count: number;
   /** By URL, and whether the service's credentials were used. */
@@ -65,24 +63,15 @@ export const addSubmodules = (
   worktree: Worktree,
   { isRecursive }: { isRecursive: boolean },
 ): Promise<Worktree> =>
-  attempt(context, { reason: "worktree_failed", what: "check out the submodules" }, async () => {
+  attempt(context, "worktree_failed", "check out the submodules", async () => {
     const { path, gitDir, ownDir: from, repoUrl: url } = worktree;
     const { agent } = await openWorktree(context, worktree);
     if (agent.head === null) return worktree;
-    const allowLocal = context.settings.allowLocalRepos ?? isLoopbackHost(context.settings.host);
-    const adding: Adding = {
-      worktree,
-      isRecursive,
-      allowLocal,
-      taken: { files: 0, bytes: 0 },
-      count: 0,
-      fetched: new Map(),
-      warnings: [],
-    };
     await importCommits(context, worktree, [agent.head]);
     await removeTree(stageOf(worktree));
     const found = await specialEntries(context, { gitDir: from, url }, agent.head);
-    adding.taken = found;
+    const begun = { taken: found, count: 0, fetched: new Map(), warnings: [] };
+    const adding: Adding = { worktree, isRecursive, ...begun };
     await addAll(context, { path, gitDir, from, commit: agent.head, url, prefix: "" }, found, adding);
     return { ...adding.worktree, warnings: [...worktree.warnings, ...adding.warnings] };
   });
@@ -115,7 +104,7 @@ const addAll = async (
     else if (entry.update === "none")
       adding.warnings.push(`The submodule ${shown} is not checked out: .gitmodules says update = none.`);
     else {
-      const url = permitted(context, entry, { owner, declared, adding });
+      const url = permitted(context, entry, { owner, declared });
       await addOne(context, { entry, url, commit, shown }, owner, adding);
     }
   }
@@ -145,11 +134,11 @@ const readDeclared = async (context: GitContext, { from, commit, url }: Super): 
 const permitted = (
   { settings }: GitContext,
   entry: Declared,
-  { owner, declared, adding }: { owner: Super; declared: Declared[]; adding: Adding },
+  { owner, declared }: { owner: Super; declared: Declared[] },
 ): string => {
   const names = declared.map(({ name }) => name);
   const { gitHost, gitHostOwners: owners } = settings;
-  const around = { superproject: owner.url, names, gitHost, owners, allowLocal: adding.allowLocal };
+  const around = { superproject: owner.url, names, gitHost, owners, allowLocal: allowsLocal(settings) };
   try {
     return urlOf(entry, around);
   } catch (error) {
@@ -189,11 +178,8 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
     await noteLender(context, repo, adding);
     await makeDirectory(owner.gitDir, relative(owner.gitDir, dirname(gitDir)));
     await removeTree(gitDir);
-    const leftOut = await checkOut(
-      context,
-      { repo, commit, found },
-      { at, gitDir, stage: stageOf(adding.worktree) },
-    );
+    const place = { at, gitDir, stage: stageOf(adding.worktree) };
+    const leftOut = await checkOut(context, { repo, commit, links: found.links, ...place });
     if (leftOut.length > 0)
       adding.warnings.push(
         `Links that point out of the submodule ${shown} were left out: ${leftOut.length}.`,
@@ -226,7 +212,8 @@ const fetchOnce = async (
   const key = `${url} ${context.tokens === noTokens}`;
   const known = adding.fetched.get(key);
   if (known !== undefined) return known;
-  const repo = await fetchRepo(context, { url, allowLocal: adding.allowLocal }).catch((cause: unknown) => {
+  const allowLocal = allowsLocal(context.settings);
+  const repo = await fetchRepo(context, { url, allowLocal }).catch((cause: unknown) => {
     if (!(cause instanceof RepoError)) throw cause;
     const { reason, message, retryable, again } = cause;
     const why =
@@ -255,11 +242,8 @@ const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string
   return hasCommit(context, repo, commit);
 };
 
-const hasCommit = async (context: GitContext, { gitDir }: CachedRepo, commit: string): Promise<boolean> => {
-  const input = `${commit}^{commit}\n`;
-  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
-  return stdout.startsWith(`${commit} commit `);
-};
+const hasCommit = async (context: GitContext, { gitDir }: CachedRepo, commit: string): Promise<boolean> =>
+  (await typesOf(context, gitDir, [commit])).get(commit) === "commit";
 
 /** Before the agent can read there. */
 const noteLender = async (context: GitContext, { key }: CachedRepo, adding: Adding): Promise<void> => {
@@ -291,20 +275,18 @@ const isFreePlace = async (root: string, path: string, shown: string): Promise<b
   return (await readdir(at)).length === 0;
 };
 
-type Source = { repo: CachedRepo; commit: string; found: SpecialEntries };
-type Place = { at: string; gitDir: string; stage: string };
+type Checkout = Record<"commit" | "at" | "gitDir" | "stage", string> & { repo: CachedRepo; links: string[] };
 
 /** The directory gets its name when it is complete. Resolves to the links that were left out. */
 const checkOut = async (
   context: GitContext,
-  { repo, commit, found }: Source,
-  { at, gitDir, stage }: Place,
+  { repo, commit, links, at, gitDir, stage }: Checkout,
 ): Promise<string[]> => {
   try {
     return await withBorrower(context, [repo.gitDir], async (ownDir) => {
       await mkdir(stage);
       await runGit(context, { path: stage, ownDir }, ["read-tree", "--reset", "-u", commit]);
-      const leftOut = await leaveOutEscapingLinks({ path: stage }, found.links);
+      const leftOut = await leaveOutEscapingLinks({ path: stage }, links);
       await writeGitDirectory(context, { repo, commit, gitDir });
       await copyIndex(await indexHiding(context, { path: stage, ownDir }, leftOut), join(gitDir, "index"));
       await replace(join(stage, ".git"), `gitdir: ${relative(at, gitDir)}\n`);
@@ -319,19 +301,16 @@ const checkOut = async (
 
 /** The agent's: the remote's refs as cached, and the commit checked out on no branch, as git does it. */
 const writeGitDirectory = async (
-  { settings }: GitContext,
+  context: GitContext,
   { repo, commit, gitDir }: { repo: CachedRepo; commit: string; gitDir: string },
 ): Promise<void> => {
-  const config = canonicalConfig(settings, { url: repo.url, bare: false });
-  await restoreGitDirectory(gitDir, { config, head: "refs/heads/main" });
+  const { gitAuthorName: name, gitAuthorEmail: email } = context.settings;
+  await restoreGitDirectory(context, gitDir, { url: repo.url, bare: false });
   await borrowObjects(gitDir, [repo.gitDir]);
-  const refs = await readRefs(repo.gitDir, remoteRefs);
-  await replace(join(gitDir, "packed-refs"), Array.from(refs, ([name, id]) => `${id} ${name}\n`).join(""));
+  await writeRefs(gitDir, await readRefs(repo.gitDir, remoteRefs), { durable: false });
   await replace(join(gitDir, "HEAD"), `${commit}\n`);
   await makeDirectory(gitDir, "logs");
-  const who = `${settings.gitAuthorName} <${settings.gitAuthorEmail}> ${Math.floor(Date.now() / 1000)} +0000`;
-  await replace(
-    join(gitDir, "logs", "HEAD"),
-    `${"0".repeat(40)} ${commit} ${who}\tclone: from ${repo.url}\n`,
-  );
+  const who = `${name} <${email}> ${Math.floor(Date.now() / 1000)} +0000`;
+  const line = `${"0".repeat(40)} ${commit} ${who}\tclone: from ${repo.url}\n`;
+  await replace(join(gitDir, "logs", "HEAD"), line);
 };

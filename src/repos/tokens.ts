@@ -78,9 +78,8 @@ export const createTokens = (settings: TokenSettings, onToken: OnToken): Tokens 
         limitedUntil = Math.max(limitedUntil, limitOf(error));
         if (gitHostToken !== null || isOutside(error)) return gitHostToken;
         const why = error instanceof Error ? error.message : String(error);
-        throw new Error(`no token could be got for the app ${appId} on ${settings.gitHost}: ${why}`, {
-          cause: error,
-        });
+        const message = `no token could be got for the app ${appId} on ${settings.gitHost}: ${why}`;
+        throw new Error(message, { cause: error });
       }
     },
     refused: (token) => {
@@ -112,12 +111,8 @@ const appOf = async (
   return async (repo) => {
     const bound = api.defaults({ request: { signal: AbortSignal.timeout(30_000) } });
     const narrow = repo === null ? {} : { repositoryNames: [repo.name], permissions };
-    const { token, expiresAt } = await auth({
-      type: "installation",
-      request: bound,
-      refresh: true,
-      ...narrow,
-    });
+    const installation = { type: "installation", request: bound, refresh: true, ...narrow } as const;
+    const { token, expiresAt } = await auth(installation);
     return { token, expiresAt: new Date(expiresAt) };
   };
 };

@@ -15,10 +15,8 @@ export const checkLocalRepository = async (url: string): Promise<void> => {
   if (await isThere(`${path}/.git/shallow`, `${path}/shallow`, `${path}.git/shallow`))
     throw new ServiceError("invalid_repo_url", shallowRepository(url));
   if (await isThere(`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`)) return;
-  throw new ServiceError(
-    "invalid_repo_url",
-    `There is no git repository at ${url}; give the path of one, or an https or ssh URL`,
-  );
+  const message = `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
+  throw new ServiceError("invalid_repo_url", message);
 };
 
 /** git fetches no branch of a shallow repository, and calls that a success. */

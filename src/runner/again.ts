@@ -5,7 +5,8 @@ import { cutEnd } from "../lib/tail-buffer.ts";
 import type { OnLimit } from "../profiles/definition.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
-import { added, nextAfter, type LimitSettings, type ModelCredential, type Next, type Try } from "./limit.ts";
+import { added, nextAfter, waitingUntil } from "./limit.ts";
+import type { LimitSettings, ModelCredential, Next, Try } from "./limit.ts";
 import { type JobTurnOutcome, LostOwnership, spentBy } from "./turn.ts";
 
 export type Again = { credential: ModelCredential; settings: LimitSettings; now: () => Date };
@@ -56,17 +57,10 @@ const tellPause = async (
   { apiStatus: status, text }: TurnOutcome,
   { pauseSeconds, tried: { overloads: retry }, now, most }: Pause,
 ): Promise<void> => {
-  const waiting = {
-    kind: "model" as const,
-    id: `model_${retry}`,
-    questions: [],
-    plan: null,
-    asked_at: now.toISOString(),
-    until: new Date(now.getTime() + pauseSeconds * 1000).toISOString(),
-  };
+  const delay_ms = pauseSeconds * 1000;
+  const waiting = waitingUntil("model", `model_${retry}`, { now, until: now.getTime() + delay_ms });
   if (!(await run.record({ waiting }))) throw new LostOwnership("another run owns the job");
   const error = cutEnd(text, 300);
-  const delay_ms = pauseSeconds * 1000;
   run.event({ type: "retry", retry, max_retries: most, delay_ms, status, error, by: "service" });
 };
 

@@ -103,12 +103,9 @@ export const leftOf = (record: JobRecord, limits: Limits, now: Date): Partial<Jo
     Math.min(asked ?? Infinity, most ?? Infinity);
   const left = (most: number, used: number, smallest: number): number | null =>
     most === Infinity ? null : Math.max(smallest, most - used);
+  const workedSeconds = Math.floor((workedUntil(record, now) ?? 0) / 1000);
   return {
-    timeout_seconds: left(
-      least(options.timeout_seconds, limits.timeout_seconds),
-      Math.floor((workedUntil(record, now) ?? 0) / 1000),
-      1,
-    ),
+    timeout_seconds: left(least(options.timeout_seconds, limits.timeout_seconds), workedSeconds, 1),
     max_turns: left(least(options.max_turns, limits.max_turns), num_turns ?? 0, 1),
     max_budget_usd: left(least(options.max_budget_usd, limits.max_budget_usd), cost_usd ?? 0, 0.0001),
   };

@@ -8,6 +8,7 @@ import { orAborted } from "../lib/wait.ts";
 import { type CheckDefinition, checksFile, parseChecksFile } from "../profiles/checks.ts";
 import { matchesAny } from "../profiles/match.ts";
 import { withoutPorts } from "../place/ports.ts";
+import { restoreTimeout } from "../place/setup.ts";
 import { ProfileError, type ResolvedProfile } from "../profiles/profile.ts";
 import { borrowedBy, type Repos, type Worktree } from "../repos/repos.ts";
 import { hiddenOf, type JobSecret, variablesOf } from "../secrets/secrets.ts";
@@ -31,9 +32,6 @@ type Checking = {
 
 type Dependencies = { repos: Repos; runCommand: RunCommand; baseChecks: BaseChecks };
 
-/** Longest time in which a worktree gets its files back after its job was stopped, ms. */
-const restoreTimeout = 60_000;
-
 /**
  * The checks of a profile, and those of the repository's `.svc/checks.yml` at the commit that the work began with: what an
  * agent writes there counts for later jobs only. A check of the profile goes before one of the same name.
@@ -52,9 +50,8 @@ export const checksOf = async (
     const known = checks.map(({ name }) => name);
     return [...checks, ...parseChecksFile(source).filter(({ name }) => !known.includes(name))];
   } catch (cause) {
-    throw new ProfileError("profile_invalid", cause instanceof Error ? cause.message : String(cause), {
-      cause,
-    });
+    const fault = cause instanceof Error ? cause.message : String(cause);
+    throw new ProfileError("profile_invalid", fault, { cause });
   }
 };
 
@@ -72,16 +69,14 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     { before, timeLeft }: { before: boolean; timeLeft: number },
   ): Promise<CheckRun> => {
     run.event({ type: "check_start", name, before, run: command, round });
+    const { allowed, mounts, ports } = launch;
+    const at = { cwd: worktree.path, borrows: borrowedBy(worktree), allowed, mounts, ports };
     const ended = await runCommand({
       jobId,
+      ...at,
       run: `${launch.before ?? ""}${command}`,
-      cwd: worktree.path,
-      borrows: borrowedBy(worktree),
-      allowed: launch.allowed,
       env: { ...launch.env, ...variablesOf(secrets) },
       secrets: hiddenOf(secrets),
-      mounts: launch.mounts,
-      ports: launch.ports,
       timeoutSeconds: Math.max(1, Math.min(timeout, timeLeft)),
       signal: run.signal,
       onOutput: (text) => run.event({ type: "check_output", name, before, text }),
@@ -141,10 +136,9 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     const { name } = check;
     const ran = await runOne(checking, check, { before: false, timeLeft });
     const left = await repos.checkOutCommit(worktree, { commit: tip, tip }, run.signal);
+    const changed = left.slice(0, 20).join(", ");
     if (left.length > 0)
-      run.warn(
-        `The check ${name} changed files, which are no part of the work: ${left.slice(0, 20).join(", ")}`,
-      );
+      run.warn(`The check ${name} changed files, which are no part of the work: ${changed}`);
     const before = ran.status === "passed" ? null : await runOnBase(checking, check, timeLeft);
     return { name, ...ran, status: statusOf(ran, { before, mustPass: check.mustPass }), before };
   };

@@ -9,6 +9,7 @@ import type { Repos, Worktree, WorktreeState } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { fenced } from "./checks.ts";
+import { message } from "./ends.ts";
 
 export type Work = {
   record: JobRecord;
@@ -94,14 +95,8 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
 
 const openPullRequest = (delivery: Delivery, { isDraft }: { isDraft: boolean }) => {
   const { run, worktree, repos, redact } = delivery;
-  const [title, body] = [pullRequestTitle(delivery), pullRequestBody(delivery)].map(redact);
-  return repos.openPullRequest({
-    worktree,
-    isDraft,
-    title: title ?? "",
-    body: body ?? "",
-    signal: run.signal,
-  });
+  const [title, body] = [redact(pullRequestTitle(delivery)), redact(pullRequestBody(delivery))];
+  return repos.openPullRequest({ worktree, isDraft, title, body, signal: run.signal });
 };
 
 /** Delivers work whose checks stay red, as far as the profile says so, and never as ready. That it fails is a warning. */
@@ -117,9 +112,7 @@ export const deliverRed = async (delivery: Delivery): Promise<JobPatch> => {
     return { ...patch, pr_url: url };
   } catch (error) {
     run.signal.throwIfAborted();
-    run.warn(
-      `on_red: ${profile.onRed} of the profile failed: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    run.warn(`on_red: ${profile.onRed} of the profile failed: ${message(error)}`);
     return patch;
   }
 };
@@ -129,9 +122,10 @@ const changesIn = ({ paths, kept, ahead }: WorktreeState): string[] => {
   return [ahead === 1 ? "1 commit" : `${ahead} commits`];
 };
 
-const some = (paths: string[]): string => {
-  const more = paths.length > 50 ? ` and ${paths.length - 50} more` : "";
-  return `${paths.slice(0, 50).join(", ")}${more}`;
+/** Names the first of them, and how many more there are. */
+export const some = (paths: string[], most = 50): string => {
+  const more = paths.length > most ? ` and ${paths.length - most} more` : "";
+  return `${paths.slice(0, most).join(", ")}${more}`;
 };
 
 /** The one that was asked for; else the task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */
@@ -140,12 +134,7 @@ const pullRequestTitle = (work: Work): string => {
   const { title } = work.templates;
   if (options.title !== null) return options.title;
   if (title) return cut(oneLine(filled(title, work)), 200) || "Changes by the agent";
-  const line =
-    task
-      .trim()
-      .split(/\r?\n/, 1)[0]
-      ?.replace(/[\p{Cc}\s]+/gu, " ")
-      .trim() ?? "";
+  const line = oneLine(task.trim().split(/\r?\n/, 1)[0] ?? "");
   const characters = Array.from(line);
   return characters.length <= 72 ? line || "Changes by the agent" : `${characters.slice(0, 71).join("")}…`;
 };

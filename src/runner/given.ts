@@ -7,7 +7,7 @@ import { servicesScript } from "../place/services.ts";
 import type { SetUp } from "../place/setup.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Profiles } from "../profiles/profile.ts";
-import type { Repos } from "../repos/repos.ts";
+import type { Repos, Worktree } from "../repos/repos.ts";
 import { whyWithheld } from "../secrets/plain.ts";
 import type { JobSecrets, Secrets } from "../secrets/secrets.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -66,25 +66,19 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     ports: Ports | null,
   ): Promise<{ setup: Setup | null; given: Given }> => {
     const profile = await profiles.pin(record.profile);
-    const place = await prepare(record, run, {
-      profile,
-      repos,
-      onMade: (worktree) =>
-        Object.assign(progress, {
-          worktree,
-          isThrowaway: profile.readOnly || record.options.setup_only === true,
-        }),
-    });
+    const onMade = (worktree: Worktree): void => {
+      progress.worktree = worktree;
+      progress.isThrowaway = profile.readOnly || record.options.setup_only === true;
+    };
+    const place = await prepare(record, run, { profile, repos, onMade });
     const own = await checksOf(profile, place.own, { repos, signal: run.signal });
     const isFirst = record.resumed_at === null && record.checking === null;
     const mustPass = record.options.must_pass === true;
     const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));
     if (mustPass && own.length === 0 && isFirst)
       run.warn("must_pass: the job has no checks that could fail it");
-    const setup = await deps.setup.of(profile, place.own, {
-      ...run,
-      ...(!isFirst && { warn: () => undefined }),
-    });
+    const warn = isFirst ? run.warn : () => undefined;
+    const setup = await deps.setup.of(profile, place.own, { warn, signal: run.signal });
     const env = { ...ports?.env, ...setup?.env };
     const within = {
       ...(setup && (await deps.setup.within(setup, place.own))),
@@ -93,11 +87,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     };
     const secrets = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
     const files: Attached = { parts: [], said: null };
-    const { services = [], withheld = {} } = setup ?? {};
-    const forAgent = {
-      env: Object.fromEntries(Object.entries(env).filter(([name]) => !Object.hasOwn(withheld, name))),
-      before: servicesScript(services, withheld),
-    };
+    const forAgent = forAgentOf(setup, env);
     const given: Given = { run, profile, place, definitions, progress, within, forAgent, secrets, files };
     if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
@@ -156,4 +146,11 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
   };
 
   return { portsFor, placeOf, launchOf };
+};
+
+/** Its services have the variables that are withheld from its CLI. */
+const forAgentOf = (setup: Setup | null, env: Record<string, string>): Given["forAgent"] => {
+  const { services = [], withheld = {} } = setup ?? {};
+  const own = Object.entries(env).filter(([name]) => !Object.hasOwn(withheld, name));
+  return { env: Object.fromEntries(own), before: servicesScript(services, withheld) };
 };

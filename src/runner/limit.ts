@@ -1,4 +1,4 @@
-import { addUsage } from "../contract/job.ts";
+import { addUsage, type Waiting } from "../contract/job.ts";
 import type { TurnOutcome } from "../agents/agent.ts";
 import type { OnLimit } from "../profiles/definition.ts";
 import type { JobRecord } from "../store/job-record.ts";
@@ -95,22 +95,19 @@ const parkedFor = ({ record, agent, credential, settings, now, random }: Failed)
   const until = now.getTime() + wait + Math.max(1000, random * most);
   if (waits >= settings.limitWaits || until > Date.parse(first) + settings.limitTtl * 1000)
     return { kind: "end" };
-  const waiting = {
-    kind: "limit" as const,
-    id: `limit_${waits + 1}`,
-    questions: [],
-    plan: null,
-    asked_at: now.toISOString(),
-    until: new Date(until).toISOString(),
-  };
-  return {
-    kind: "park",
-    patch: {
-      waiting,
-      limit: { credential: credential.digest, waits: waits + 1, since: first },
-      output: null,
-    },
-  };
+  const waiting = waitingUntil("limit", `limit_${waits + 1}`, { now, until });
+  const limit = { credential: credential.digest, waits: waits + 1, since: first };
+  return { kind: "park", patch: { waiting, limit, output: null } };
+};
+
+/** A wait that needs no answer. `until`: ms since the epoch. */
+export const waitingUntil = (
+  kind: "limit" | "model",
+  id: string,
+  { now, until }: { now: Date; until: number },
+): Waiting => {
+  const times = { asked_at: now.toISOString(), until: new Date(until).toISOString() };
+  return { kind, id, questions: [], plan: null, ...times };
 };
 
 /** The first is 1; the last one counts for all further ones. */

@@ -15,15 +15,13 @@ export type Place = { own: Worktree; worktree: Worktree; firstHead: string | nul
 export const prepare = async (
   record: JobRecord,
   run: Run,
-  {
-    profile,
-    repos,
-    onMade,
-  }: { profile: ResolvedProfile; repos: Repos; onMade: (worktree: Worktree) => void },
+  preparing: { profile: ResolvedProfile; repos: Repos; onMade: (worktree: Worktree) => void },
 ): Promise<Place> => {
+  const { profile, repos, onMade } = preparing;
   const wanted = wantedOf(record, profile);
   const own = (await parkedWorktree(record, run, repos)) ?? (await checkout(record, run, { repos, wanted }));
-  const isCopy = profile.readOnly && isOlder(record);
+  const isNew = !isOlder(record);
+  const isCopy = profile.readOnly && !isNew;
   const copy = (id: string, worktree: Worktree) =>
     copyOf(id, worktree, { repos, wanted, signal: run.signal });
   const worktree = isCopy ? await copy(record.id, own) : own;
@@ -32,12 +30,7 @@ export const prepare = async (
   // What the remote refuses anyway need not be paid for first.
   if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
     await repos.tryPush(worktree, run.signal);
-  const others = await prepareOthers(record, run, {
-    repos,
-    own,
-    copy: isCopy ? copy : null,
-    isNew: !isOlder(record),
-  });
+  const others = await prepareOthers(record, run, { repos, own, copy: isCopy ? copy : null, isNew });
   if (profile.auto_pr && !profile.readOnly)
     for (const other of others) await repos.tryPush(other.worktree, run.signal);
   return { own, worktree, firstHead, others };
@@ -64,8 +57,7 @@ const firstHeadOf = async (
   worktree: Worktree,
   { repos, run }: { repos: Repos; run: Run },
 ): Promise<string | null> => {
-  const isOwn = !isOlder(record);
-  const head = isOwn ? worktree.baseSha : (await repos.inspect(worktree, run.signal)).head;
+  const head = isOlder(record) ? (await repos.inspect(worktree, run.signal)).head : worktree.baseSha;
   const first = record.first_head ?? head;
   run.note({ first_head: first });
   return first;
@@ -83,16 +75,8 @@ const copyOf = async (
   const branch = `service/${worktreeId.slice(0, 8)}`;
   const { baseRef, repoUrl: url, repoKey: key, cacheDir: gitDir } = worktree;
   const repo = key === null ? null : { url, key, gitDir, warnings: [] };
-  return await repos.addWorktree({
-    repo,
-    worktreeId,
-    jobId: mainId(worktreeId),
-    branch,
-    baseRef,
-    source,
-    wanted,
-    signal,
-  });
+  const jobId = mainId(worktreeId);
+  return await repos.addWorktree({ repo, worktreeId, jobId, branch, baseRef, source, wanted, signal });
 };
 
 /** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
@@ -127,15 +111,13 @@ const checkout = async (
 };
 
 const fetchRepo = async (record: JobRecord, run: Run, repos: Repos): Promise<CachedRepo> => {
-  if (record.request.create_repo) {
-    const made = await repos.createMissing({
-      url: record.repo_url,
-      private: record.request.private,
-      signal: run.signal,
-    });
-    if (made !== null) run.warn(made);
-  }
-  const repo = await repos.fetch({ url: record.repo_url, jobId: record.id, signal: run.signal });
+  const { id: jobId, repo_url: url, request } = record;
+  const { signal } = run;
+  const made = request.create_repo
+    ? await repos.createMissing({ url, private: request.private, signal })
+    : null;
+  if (made !== null) run.warn(made);
+  const repo = await repos.fetch({ url, jobId, signal });
   for (const warning of repo.warnings) run.warn(warning);
   run.stage("fetched", repo.gitDir);
   return repo;

@@ -66,6 +66,7 @@ type Dependencies = Readying & {
 /** Runs one job: profile → checkout → agent → outcome → commit, push, pull request; or salvage. */
 export const createRunner = (deps: Dependencies) => {
   const { profiles, repos, log } = deps;
+  const service = { agent: deps.agent, profiles, newId: deps.newId, isTaken: deps.isTaken, log };
   const care = createSecretCare(deps);
   const { portsFor, placeOf, launchOf } = createReadying(deps, care);
   const { discard, keepFiles, saveWork, settleLost } = createSaving(deps);
@@ -136,20 +137,13 @@ export const createRunner = (deps: Dependencies) => {
     }
     if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent, run)) };
     const plan_approved = job.plan_approved || agent.asking.answer?.kind === "approve";
-    const ended = {
-      ...job,
-      ...facts,
-      plan_approved,
-      asked: null,
-      checking: { report: agent.report, tell: false },
-    };
+    const checking = { report: agent.report, tell: false };
+    const ended = { ...job, ...facts, plan_approved, asked: null, checking };
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
     const isOwner =
-      definitions.length > 0
-        ? await run.record({ ...facts, asked: null, checking: ended.checking })
-        : await run.isOwner();
+      definitions.length > 0 ? await run.record({ ...facts, asked: null, checking }) : await run.isOwner();
     if (!isOwner) throw new LostOwnership("another run owns the job");
-    if (definitions.length > 0) progress.checking = ended.checking;
+    if (definitions.length > 0) progress.checking = checking;
     else run.note(facts);
     return { job: ended };
   };
@@ -171,11 +165,7 @@ export const createRunner = (deps: Dependencies) => {
       borrows: [worktree, ...others.map((other) => other.worktree)].flatMap(borrowedBy),
       others,
       readOnly: profile.readOnly,
-      agent: deps.agent,
-      profiles,
-      newId: deps.newId,
-      isTaken: deps.isTaken,
-      log,
+      ...service,
       questions: profile.questions,
       plan: record.options.plan ?? profile.plan,
       questionTtl: deps.settings.questionTtl,
@@ -189,9 +179,9 @@ export const createRunner = (deps: Dependencies) => {
       const env = { ...launch.env, ...variablesOf(secrets), ...repositoriesVariable(job, worktree, others) };
       return await runJobAgent({ ...turn, record: job, launch: { ...launch, env } });
     };
-    const agent = await start(record);
-    const hasLost = record.asked?.deferred === true && !agent.ok && !agent.prompted && agent.reason !== null;
-    return hasLost ? await start(withLostQuestion(record)) : agent;
+    const ended = await start(record);
+    const hasLost = record.asked?.deferred === true && !ended.ok && !ended.prompted && ended.reason !== null;
+    return hasLost ? await start(withLostQuestion(record)) : ended;
   };
 
   /** Commits, judges and delivers the work of an agent that finished well. */
@@ -290,20 +280,12 @@ export const createRunner = (deps: Dependencies) => {
     patch: JobPatch = {},
   ): Promise<Outcome> => {
     const saved = progress.isThrowaway ? {} : await saveWork(record, progress, run.warn);
-    return {
-      kind: "parked",
-      deferred: agent.deferred,
-      patch: { ...agentFacts(record, agent), ...saved, ...patch },
-    };
+    const facts = { ...agentFacts(record, agent), ...saved, ...patch };
+    return { kind: "parked", deferred: agent.deferred, patch: facts };
   };
 
   /** Saves what is in the worktree, then reports how the run ended. */
-  const endWith = async (
-    record: JobRecord,
-    run: Run,
-    progress: Progress,
-    outcome: Outcome,
-  ): Promise<Outcome> => {
+  const endWith = async (record: JobRecord, run: Run, progress: Progress, outcome: Outcome) => {
     const saved = await saveWork(record, progress, run.warn);
     return { ...outcome, patch: { ...progress.facts, ...outcome.patch, ...saved } };
   };

@@ -5,10 +5,9 @@ import { SetupError } from "../place/setup.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
 import { createFinder, filesWithSecret } from "../secrets/find.ts";
 import { type JobSecrets, valuesInside } from "../secrets/secrets.ts";
+import { some } from "./deliver.ts";
+import { message } from "./ends.ts";
 import type { Saving } from "./saving.ts";
-
-/** Most files that a failure names. */
-const mostNamed = 20;
 
 type Job = {
   secrets: JobSecrets;
@@ -36,14 +35,9 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
         }
     } catch (cause) {
       signal.throwIfAborted();
-      throw new SetupError(cause instanceof Error ? cause.message : String(cause), {
-        retryable: false,
-        cause,
-      });
+      throw new SetupError(message(cause), { retryable: false, cause });
     }
-    const more = found.length > mostNamed ? ` and ${found.length - mostNamed} more` : "";
-    const named = `${found.slice(0, mostNamed).join(", ")}${more}`;
-    if (found.length > 0) tell(`A secret's value was in ${named}, which was removed`);
+    if (found.length > 0) tell(`A secret's value was in ${some(found, 20)}, which was removed`);
   };
 
   const warnOfLeft = (job: Job): Promise<void> => removeLeft(job, job.run.warn);
@@ -84,8 +78,8 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
       const has = createFinder(values);
       const read = (piece: string, where: string, isFirst: boolean): void => {
         if (!has(piece, isFirst)) return;
-        const message = `Nothing was pushed, because a secret's value is in ${where}.\nWhat to do: Have the branch rewritten without it (svc continue), and set a new value: the old one is in the job's commits.`;
-        throw new RepoError("push_failed", message, { retryable: false });
+        const sentence = `Nothing was pushed, because a secret's value is in ${where}.\nWhat to do: Have the branch rewritten without it (svc continue), and set a new value: the old one is in the job's commits.`;
+        throw new RepoError("push_failed", sentence, { retryable: false });
       };
       await repos.readNewObjects(worktree, { tip, maxBytes: mostSearched, read }, signal);
     },

@@ -84,15 +84,12 @@ export const unseal = (key: Buffer, secret: Secret & { sealed: string }): string
     const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, ivBytes))
       .setAAD(about(secret))
       .setAuthTag(bytes.subarray(ivBytes, ivBytes + tagBytes));
-    return Buffer.concat([decipher.update(bytes.subarray(ivBytes + tagBytes)), decipher.final()]).toString(
-      "utf8",
-    );
+    const text = decipher.update(bytes.subarray(ivBytes + tagBytes));
+    return Buffer.concat([text, decipher.final()]).toString("utf8");
   } catch (cause) {
     const { name, repo, phase } = secret;
-    throw unavailable(
-      `The secret ${name} of ${repo} (${phase}) was stored with another key: put that back, or set the secret again`,
-      cause,
-    );
+    const message = `The secret ${name} of ${repo} (${phase}) was stored with another key: put that back, or set the secret again`;
+    throw unavailable(message, cause);
   }
 };
 

@@ -67,10 +67,8 @@ export const createSecrets = ({ store, settings, isSandboxed, redact, now, log, 
     const hidden = all.filter((secret) => !isSandboxed && !isPlain(secret)).map(({ name }) => name);
     const refused = hidden.filter((name) => !settings.secretsUnsandboxed.includes(name));
     if (refused.length === 0) return all;
-    throw new ServiceError(
-      "sandbox_required",
-      `Jobs run without a sandbox here, and may not have the repository's secrets ${refused.join(", ")}: set up a sandbox (svc doctor), or name them in SERVICE_SECRETS_UNSANDBOXED`,
-    );
+    const message = `Jobs run without a sandbox here, and may not have the repository's secrets ${refused.join(", ")}: set up a sandbox (svc doctor), or name them in SERVICE_SECRETS_UNSANDBOXED`;
+    throw new ServiceError("sandbox_required", message);
   };
 
   /** The secrets of a job of the repository in the phase. @throws ServiceError `secrets_unavailable`, `sandbox_required` */
@@ -102,10 +100,8 @@ export const createSecrets = ({ store, settings, isSandboxed, redact, now, log, 
       const removed = await store.remove(identity);
       if (removed !== null) return shown(removed);
       const { name, repo, phase } = identity;
-      throw new ServiceError(
-        "secret_not_found",
-        `There is no secret ${name} of ${repo} in phase ${phase}; svc secrets list shows all`,
-      );
+      const message = `There is no secret ${name} of ${repo} in phase ${phase}; svc secrets list shows all`;
+      throw new ServiceError("secret_not_found", message);
     },
 
     forPhase,
@@ -150,10 +146,8 @@ const requireHosts = async (hosts: readonly string[], operators: readonly string
   for (const host of grantedHosts(hosts, parseHosts(operators, true))) {
     const addresses = (await addressesOf(host.name, byTheSystem, lookupMs)) ?? [];
     if (addresses.every((address) => mayLeadTo(judgeHost([host], host), address))) continue;
-    throw new ServiceError(
-      "invalid_request",
-      `hosts: ${host.name} leads to a loopback, link-local, private or metadata address, which only the operator opens: name it in SERVICE_AGENT_SANDBOX_HOSTS, with its port`,
-    );
+    const message = `hosts: ${host.name} leads to a loopback, link-local, private or metadata address, which only the operator opens: name it in SERVICE_AGENT_SANDBOX_HOSTS, with its port`;
+    throw new ServiceError("invalid_request", message);
   }
 };
 
