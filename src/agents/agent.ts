@@ -2,8 +2,7 @@ import type { AgentEvent } from "../contract/event.ts";
 import type { FailureReason, JobSandbox, Question, Report, Usage } from "../contract/job.ts";
 import type { ProcessIdentity } from "../lib/process/identity.ts";
 import type { Meter } from "../sandbox/meter.ts";
-import type { AgentSecret } from "../sandbox/placeholders.ts";
-import type { Allowed, Mount } from "../sandbox/sandbox.ts";
+import type { Run } from "../sandbox/sandbox.ts";
 
 /**
  * PORT. A coding agent's CLI. Its processes run one turn after another: many for a conversation, a single one, which
@@ -46,7 +45,7 @@ export type AgentStart = {
 };
 
 /** A materialised profile: everything that decides how the CLI is started. All paths are absolute. */
-export type AgentLaunch = {
+export type AgentLaunch = Pick<Run, "allowed" | "secrets" | "ports" | "mounts"> & {
   /** The process's own CLAUDE_CONFIG_DIR. */
   configDir: string;
   /** Where transcripts are, a directory for each working directory. `configDir` has a link to it. */
@@ -62,21 +61,10 @@ export type AgentLaunch = {
   bypassPermissions: boolean;
   profile: string;
   repoKey: string | null;
-  /** What it may use in a sandbox, beside its worktree, its configuration and the model. */
-  allowed: Allowed;
   /** Further variables; absent: none. */
   env?: Readonly<Record<string, string>>;
-  /**
-   * What it has placeholders for: the sandbox's door puts the value in their place, in requests to these hosts only, into
-   * the header that is named, else `Authorization`. Absent: none.
-   */
-  secrets?: readonly AgentSecret[];
   /** For `sh`: runs before it, beside it in its sandbox. Absent: nothing does. */
   before?: string;
-  /** TCP ports of its own. Absent: none. */
-  ports?: readonly number[];
-  /** What is kept of its HOME. Absent: nothing. */
-  mounts?: readonly Mount[];
   /** Wall time limit of a job, seconds. */
   timeoutSeconds: number;
   /** USD that a run may cost; null: no limit. */

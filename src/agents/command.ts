@@ -2,22 +2,17 @@ import { jobMarker, instanceVariable, jobVariable } from "../lib/process/marker.
 import { supervise } from "../lib/process/supervise.ts";
 import type { Redactor } from "../lib/redact.ts";
 import { createTailBuffer } from "../lib/tail-buffer.ts";
-import { noSandbox, type Allowed, type Mount, type Run, type Sandbox } from "../sandbox/sandbox.ts";
+import { noSandbox, type Run, type Sandbox } from "../sandbox/sandbox.ts";
 import { passedOn } from "./claude/claude.ts";
 import type { ClaudeSettings } from "./claude/settings.ts";
 
-type Command = Pick<Run, "secrets" | "readOnly"> & {
+type Command = Pick<Run, "cwd" | "allowed" | "mounts" | "ports" | "secrets" | "readOnly"> & {
   /** Of the job whose work it looks at: marks its processes. */
   jobId: string;
   /** For `sh -c`. */
   run: string;
-  cwd: string;
   /** Directories of objects that the clone in `cwd` borrows. */
   borrows: readonly string[];
-  allowed: Allowed;
-  /** As of an agent's launch. */
-  mounts?: readonly Mount[] | undefined;
-  ports?: readonly number[] | undefined;
   /** Further variables. */
   env: Readonly<Record<string, string>>;
   timeoutSeconds: number;
@@ -61,22 +56,17 @@ export const createRunCommand =
     sandbox?: Sandbox;
   }): RunCommand =>
   async (command) => {
-    const { jobId, run, cwd, borrows, allowed, timeoutSeconds, signal, onOutput } = command;
+    const { jobId, run, cwd, borrows, timeoutSeconds, signal, onOutput } = command;
     signal.throwIfAborted();
     const home = settings.agentHome;
     await using entered = await sandbox.enter({
+      ...command,
       command: "sh",
       path: env["PATH"] ?? "",
       home,
-      cwd,
       writable: [],
       readable: borrows,
-      mounts: command.mounts ?? [],
-      secrets: command.secrets ?? [],
-      readOnly: command.readOnly ?? [],
-      ports: command.ports,
       routes: [],
-      allowed,
       onDenied: command.onDenied ?? (() => undefined),
     });
     const began = performance.now();

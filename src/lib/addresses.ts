@@ -53,19 +53,22 @@ const ownNetworks = listOf([
 export const mayLeadTo = (how: Judged, address: string): boolean => {
   if (how === "local") return true;
   if (isRefusedAddress(address)) return false;
-  const bare = address.replace(/%.*$/, "");
-  const plain = embeddedIPv4(bare) ?? bare;
-  return how !== "public" || !ownNetworks.check(plain, isIPv4(plain) ? "ipv4" : "ipv6");
+  return how !== "public" || !isIn(ownNetworks, plainOf(address));
 };
 
 /** Whether an address, in any form that the system understands, is one of this host, link-local or of metadata. */
 export const isRefusedAddress = (address: string, own: readonly string[] = ownAddresses()): boolean => {
-  const plain = address.replace(/%.*$/, "");
-  if (isIP(plain) === 0) return true;
-  if (isIPv4(plain)) return refused.check(plain, "ipv4") || own.includes(plain);
-  const inner = embeddedIPv4(plain);
-  if (inner !== null) return isRefusedAddress(inner, own);
-  return refused.check(plain, "ipv6") || own.map(canonical).includes(canonical(plain));
+  const plain = plainOf(address);
+  return isIP(plain) === 0 || isIn(refused, plain) || own.map(canonical).includes(canonical(plain));
+};
+
+const isIn = (list: BlockList, address: string): boolean =>
+  list.check(address, isIPv4(address) ? "ipv4" : "ipv6");
+
+/** Without its zone, and as IPv4 where it has one in it. */
+const plainOf = (address: string): string => {
+  const bare = address.replace(/%.*$/, "");
+  return (isIP(bare) === 6 ? embeddedIPv4(bare) : null) ?? bare;
 };
 
 const ownAddresses = (): string[] =>

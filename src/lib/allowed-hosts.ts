@@ -58,12 +58,17 @@ export const judgeHost = (hosts: readonly AllowedHost[], { name, port }: Allowed
   return all.find((each) => each === "refused") ?? all[0] ?? "refused";
 };
 
+export const isPort = (number: number): boolean => number >= 1 && number <= 65_535;
+
+/** As it stands before a port. */
+export const bracketed = (name: string): string => (name.includes(":") ? `[${name}]` : name);
+
 const parseHost = (text: string, byOperator: boolean): AllowedHost => {
   if (text === everyHost) return { name: everyHost, port: null, local: false, isPublic: true };
   const [, wildcard = "", host = "", port] =
     /^(\*\.)?([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$/i.exec(text) ?? [];
   const number = port === undefined ? null : Number(port);
-  const isWrong = host === "" || (number !== null && (number < 1 || number > 65_535));
+  const isWrong = host === "" || (number !== null && !isPort(number));
   const name = host.toLowerCase().replace(/^\[|\]$/g, "");
   if (isWrong || (wildcard !== "" && (isIP(name) !== 0 || !name.includes("."))))
     throw new Error(

@@ -94,9 +94,7 @@ export const runCommand = async (command: Command): Promise<CommandResult> => {
     else stop("too_much_output");
   });
   child.stderr?.on("data", stderr.push);
-  // A program may end without reading its input: its exit says so.
-  child.stdin?.on("error", () => {});
-  child.stdin?.end(command.input);
+  if (child.stdin !== null) feed(child.stdin, command.input);
 
   try {
     const failure = await Promise.race([closed, abandoned(child)]);
@@ -132,10 +130,7 @@ const start = ({ command, args, cwd, env, input, inputFd, inheritFd, wall }: Com
 };
 
 /** A program may end without reading it: its exit says so. */
-const feed = (to: Writable, bytes: Uint8Array): void => {
-  to.on("error", () => {});
-  to.end(bytes);
-};
+const feed = (to: Writable, input: Command["input"]): void => void to.on("error", () => {}).end(input);
 
 const end = async (child: ChildProcess, closed: Promise<unknown>): Promise<void> => {
   if (child.pid === undefined) return;

@@ -1,4 +1,4 @@
-export type LineSplitterOptions = {
+type Options = {
   /** Without the newline; `end` gives a last line that has none. */
   onLine: (line: string) => void;
   /** A line longer than the limit was dropped; `bytes` is its length. */
@@ -7,16 +7,10 @@ export type LineSplitterOptions = {
   maxBytes?: number;
 };
 
-export type LineSplitter = { push: (chunk: Buffer) => void; end: () => void };
-
 /**
  * Turns chunks of bytes into lines. Decodes whole lines, so that a character may span two chunks. Holds at most one line.
  */
-export const createLineSplitter = ({
-  onLine,
-  onOversized,
-  maxBytes = 16 * 1024 * 1024,
-}: LineSplitterOptions): LineSplitter => {
+export const createLineSplitter = ({ onLine, onOversized, maxBytes = 16 * 1024 * 1024 }: Options) => {
   /** The line so far; nothing of it is held once it is too long. */
   let pieces: Buffer[] = [];
   let length = 0;
@@ -35,7 +29,7 @@ export const createLineSplitter = ({
   };
 
   return {
-    push: (chunk) => {
+    push: (chunk: Buffer): void => {
       let from = 0;
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
         add(chunk.subarray(from, at));
@@ -44,7 +38,7 @@ export const createLineSplitter = ({
       }
       if (from < chunk.length) add(chunk.subarray(from));
     },
-    end: () => {
+    end: (): void => {
       if (length > 0) finish();
     },
   };

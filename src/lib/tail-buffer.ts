@@ -1,45 +1,39 @@
 export const cutMarker = "[… cut …]\n";
 
-export type TailBuffer = {
-  push: (chunk: Buffer | string) => void;
-  /** Drops what it holds. */
-  clear: () => void;
-  /** All bytes ever pushed. */
-  total: () => number;
-  /** The last bytes as text, at most `maxBytes`, with the marker in front when something is missing. */
-  text: () => string;
-};
-
 /** Holds the last `maxBytes` of a stream. */
-export const createTailBuffer = (maxBytes: number): TailBuffer => {
+export const createTailBuffer = (maxBytes: number) => {
   const buffer = Buffer.alloc(2 * maxBytes);
   let used = 0;
   let total = 0;
 
-  const push = (chunk: Buffer | string): void => {
-    const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
-    const last = bytes.subarray(Math.max(0, bytes.length - maxBytes));
-    if (used + last.length > buffer.length) {
-      const kept = Math.min(used, maxBytes);
-      buffer.copyWithin(0, used - kept, used);
-      used = kept;
-    }
-    used += last.copy(buffer, used);
-    total += bytes.length;
+  return {
+    push: (chunk: Buffer | string): void => {
+      const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
+      const last = bytes.subarray(Math.max(0, bytes.length - maxBytes));
+      if (used + last.length > buffer.length) {
+        const kept = Math.min(used, maxBytes);
+        buffer.copyWithin(0, used - kept, used);
+        used = kept;
+      }
+      used += last.copy(buffer, used);
+      total += bytes.length;
+    },
+    /** Drops what it holds. */
+    clear: (): void => {
+      used = 0;
+      total = 0;
+    },
+    /** All bytes ever pushed. */
+    total: (): number => total,
+    /** The last bytes as text, at most `maxBytes`, with the marker in front when something is missing. */
+    text: (): string => {
+      const tail = buffer.subarray(Math.max(0, used - maxBytes), used);
+      return cutFront(decodeTail(tail), maxBytes, total > maxBytes);
+    },
   };
-
-  const text = (): string => {
-    const tail = buffer.subarray(Math.max(0, used - maxBytes), used);
-    return cutFront(decodeTail(tail), maxBytes, total > maxBytes);
-  };
-
-  const clear = (): void => {
-    used = 0;
-    total = 0;
-  };
-
-  return { push, clear, total: () => total, text };
 };
+
+export type TailBuffer = ReturnType<typeof createTailBuffer>;
 
 /**
  * The end of a text in at most `maxBytes` of UTF-8, cut between characters, with the marker in front if it fits. `cut`: the

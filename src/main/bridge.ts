@@ -4,7 +4,6 @@ import { createClient } from "../client/client.ts";
 import { bridgeVariables, type BridgeSettings } from "../config/bridge-variables.ts";
 import { maskUrl, secretsIn } from "../config/secrets.ts";
 import { transcriptOperations, type TranscriptOperations } from "../contract/transcript.ts";
-import type { Handlers } from "../contract/operation.ts";
 import { serveRoutes } from "../http/app.ts";
 import { json, type Route } from "../http/route.ts";
 import { listen } from "../http/server.ts";
@@ -19,7 +18,7 @@ import { createTranscriptHandlers } from "../transcripts/handlers.ts";
 import type { LiveSession } from "../transcripts/search-handlers.ts";
 import { createModels } from "../transcripts/models.ts";
 import { openVectors } from "../transcripts/vectors.ts";
-import { openTranscripts, type Transcripts } from "./transcripts.ts";
+import { openTranscripts } from "./transcripts.ts";
 import { version } from "./version.ts";
 import { whileCollecting } from "./while-collecting.ts";
 
@@ -30,23 +29,8 @@ type Start = {
   quiet?: boolean;
 };
 
-export type OpenBridge = AsyncDisposable & {
-  handlers: Handlers<TranscriptOperations>;
-  /** @throws ServiceError invalid_request */
-  inputOf: (name: keyof TranscriptOperations, given: Record<string, unknown>) => unknown;
-  sessionsStartingWith: (beginning: string) => string[];
-  /** Brings the index up to date with the files. */
-  collect: (signal: AbortSignal) => Promise<unknown>;
-  progress: Transcripts["progress"];
-  /** Does so until the signal aborts. */
-  keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
-  /** What `bridge status` shows. */
-  places: { store: string; index: string; homes: readonly string[]; orchestrator: string };
-  log: Log;
-};
-
 /** Opens the store and everything that reads it. Nothing is collected yet. */
-export const openBridge = async ({ settings, env, quiet = false }: Start): Promise<OpenBridge> => {
+export const openBridge = async ({ settings, env, quiet = false }: Start) => {
   const log = createLog(
     quiet ? "error" : settings.logLevel,
     createRedactor(secretsIn(bridgeVariables, settings, env)),
@@ -71,23 +55,30 @@ export const openBridge = async ({ settings, env, quiet = false }: Start): Promi
   return {
     handlers,
     log,
-    inputOf: (name, given) => toolInput(transcriptOperations[name], given),
+    /** @throws ServiceError invalid_request */
+    inputOf: (name: keyof TranscriptOperations, given: Record<string, unknown>): unknown =>
+      toolInput(transcriptOperations[name], given),
     sessionsStartingWith: transcripts.index.sessionsStartingWith,
+    /** Brings the index up to date with the files. */
     collect: transcripts.collect,
     progress: transcripts.progress,
+    /** Does so until the signal aborts. */
     keepUpToDate: transcripts.keepUpToDate,
+    /** What `bridge status` shows. */
     places: {
       store: kvUrl === null ? "SQLite" : maskUrl(kvUrl),
       index: transcripts.path,
       homes: [...agentHomes, codexHome],
       orchestrator: maskUrl(url),
     },
-    [Symbol.asyncDispose]: async () => {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
       vectors.close();
       await transcripts.close();
     },
   };
 };
+
+export type OpenBridge = Awaited<ReturnType<typeof openBridge>>;
 
 /** Claude Code names its session to the servers that it starts on stdio; over HTTP nothing does. */
 const liveSession = ({ transport }: BridgeSettings, env: NodeJS.ProcessEnv): LiveSession => {
@@ -95,19 +86,8 @@ const liveSession = ({ transport }: BridgeSettings, env: NodeJS.ProcessEnv): Liv
   return transport === "stdio" && id !== undefined && id !== "" ? { id } : "unknown";
 };
 
-export type Bridge = {
-  /** Null: it does not listen on HTTP. */
-  url: string | null;
-  /** Aborted when the only client has left (stdin has ended). Never for HTTP. */
-  clientLeft: AbortSignal;
-  stop: () => Promise<void>;
-};
-
 /** Starts the transcript service. @throws Error with a sentence for the operator */
-export const startBridge = async (
-  start: Start & { warnings: readonly string[] },
-  signal: AbortSignal,
-): Promise<Bridge> => {
+export const startBridge = async (start: Start & { warnings: readonly string[] }, signal: AbortSignal) => {
   const { settings, warnings } = start;
   const bridge = await openBridge(start);
   const { handlers, log } = bridge;
@@ -119,10 +99,10 @@ export const startBridge = async (
   const collecting = bridge.keepUpToDate(ending);
   const byTools = answerBy(transcriptOperations, handlers, log);
   const answer = first === null ? byTools : whileCollecting(byTools, { first, progress: bridge.progress });
-  const doors = await openDoors({ settings, log, answer, program, closing: closing.signal });
+  const doors = await openDoors({ settings, log, answer, closing: closing.signal });
   return {
     ...doors,
-    stop: async () => {
+    stop: async (): Promise<void> => {
       closing.abort();
       await doors.close();
       await Promise.all([first, collecting]);
@@ -131,17 +111,22 @@ export const startBridge = async (
   };
 };
 
-type Doors = Pick<Bridge, "url" | "clientLeft"> & { close: () => Promise<void> };
+type Doors = {
+  /** Null: it does not listen on HTTP. */
+  url: string | null;
+  /** Aborted when the only client has left (stdin has ended). Never for HTTP. */
+  clientLeft: AbortSignal;
+  close: () => Promise<void>;
+};
 
 type DoorsOptions = {
   settings: BridgeSettings;
   log: Log;
   answer: ReturnType<typeof answerBy>;
-  program: McpProgram;
   closing: AbortSignal;
 };
 
-const openDoors = async ({ settings, log, answer, program, closing }: DoorsOptions): Promise<Doors> => {
+const openDoors = async ({ settings, log, answer, closing }: DoorsOptions): Promise<Doors> => {
   if (settings.transport === "stdio") {
     const stdio = openStdio({ program, newAnswer: () => answer, log, newRequestId: randomUUID });
     return { url: null, clientLeft: stdio.clientLeft, close: stdio.close };

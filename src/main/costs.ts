@@ -1,4 +1,4 @@
-import type { Agent, AgentProcess, AgentTurn, Spent, TurnEvent } from "../agents/agent.ts";
+import type { Agent, AgentLaunch, AgentProcess, AgentTurn, Spent, TurnEvent } from "../agents/agent.ts";
 import { addUsage, type Usage } from "../contract/job.ts";
 import type { Log } from "../lib/log.ts";
 import { orAborted } from "../lib/wait.ts";
@@ -21,9 +21,7 @@ export const withCosts = (agent: Agent, deps: Dependencies): Agent => ({
   },
 });
 
-type Launch = { model: string | null; maxBudgetUsd: number | null };
-
-const costing = (process: AgentProcess, launch: Launch, deps: Dependencies): AgentProcess => {
+const costing = (process: AgentProcess, launch: AgentLaunch, deps: Dependencies): AgentProcess => {
   const { telemetry, budgets, log } = deps;
   let { model } = launch;
   const { maxBudgetUsd } = launch;
@@ -31,17 +29,11 @@ const costing = (process: AgentProcess, launch: Launch, deps: Dependencies): Age
     orAborted(telemetry.earlierRuns(name), AbortSignal.timeout(longestQueryMs)).catch(
       (err: unknown) => (log.debug({ err }, "the costs of earlier runs are not known"), null),
     );
+  const priceOf = async (name: string, usage: Usage): Promise<number> =>
+    costOf({ costUsd: null, usage, model: name, maxBudgetUsd }, await earlierOf(name)).costUsd ?? 0;
   const { spending, end } = process;
   const watch =
-    spending &&
-    watchSpending({
-      spending,
-      end,
-      maxBudgetUsd,
-      remaining: budgets.remaining,
-      priceOf: async (name, usage) =>
-        costOf({ costUsd: null, usage, model: name, maxBudgetUsd }, await earlierOf(name)).costUsd ?? 0,
-    });
+    spending && watchSpending({ spending, end, maxBudgetUsd, remaining: budgets.remaining, priceOf });
 
   const turn = async function* (asked: AgentTurn): AsyncGenerator<TurnEvent, void, void> {
     let earlier: Promise<EarlierRuns | null> | null = null;

@@ -13,7 +13,7 @@ import { selfTest } from "../repos/self-test.ts";
 import { keyProblem } from "../secrets/seal.ts";
 import { inFiles, inKv, requireFormat } from "../store/format.ts";
 import { createDisks } from "../worktrees/disk.ts";
-import { probeSandboxes } from "../sandbox/sandbox.ts";
+import { createSandbox } from "../sandbox/sandbox.ts";
 import { checkAgent } from "./doctor/agent.ts";
 import { Warning, type Diagnosis } from "./doctor/diagnosis.ts";
 import { askModel, checkModel } from "./doctor/model.ts";
@@ -57,23 +57,17 @@ const gitVersion = async (request: Diagnosis): Promise<string> => {
   return (await git(["version"], { ...request, timeoutSeconds: 10 })).stdout.trim();
 };
 
-/** Runs the whole list of arguments that a run would get, of each kind. */
+/** Runs the whole list of arguments that a run would get. */
 const sandbox = async ({ settings }: Diagnosis): Promise<string> => {
   const { agentSandbox: wanted, setupUnsandboxed } = settings;
-  const also = setupUnsandboxed ? "" : "; .svc/setup.yml of repositories is left out";
-  if (wanted === "off") throw new Warning(sandboxText.off + also);
-  const found = await probeSandboxes();
-  const fitting = found.filter(({ mode }) => wanted === "auto" || mode === wanted);
-  const taken = fitting.find(({ problem }) => problem === null);
-  const before = taken === undefined ? fitting : fitting.slice(0, fitting.indexOf(taken));
-  const problems = before.map(({ mode, problem }) => `${mode}: ${problem}`);
-  if (taken !== undefined) {
-    const doubts = [taken.warning, ...problems].filter((each) => each !== null);
-    if (doubts.length === 0) return sandboxText[taken.mode];
-    throw new Warning([`${sandboxText[taken.mode]}.`, ...doubts].join(" "));
+  const { sandbox: taken, warning, problems } = await createSandbox(wanted);
+  if (taken.mode === "off") {
+    const why = wanted === "off" ? sandboxText.off : `Agents have no sandbox: ${problems.join("; ")}`;
+    throw new Warning(setupUnsandboxed ? why : `${why}; .svc/setup.yml of repositories is left out`);
   }
-  const said = `Agents have no sandbox: ${problems.join("; ")}`;
-  throw wanted === "auto" ? new Warning(said + also) : new Error(said);
+  const doubts = warning ?? problems.join("; ");
+  if (doubts === "") return sandboxText[taken.mode];
+  throw new Warning(`${sandboxText[taken.mode]}. ${doubts}`);
 };
 
 const rights = async ({ settings, env }: Diagnosis, asked: Promise<HostAnswer | null>): Promise<string> => {

@@ -25,7 +25,6 @@ import { instanceMarker, instanceVariable, jobMarker } from "../lib/process/mark
 import { killOrphans } from "../lib/process/orphans.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
-import type { Answer } from "../mcp/answer.ts";
 import { transcriptRoot } from "../profiles/materialise.ts";
 import { requireSigningKey } from "../repos/signing.ts";
 import { createRunner } from "../runner/runner.ts";
@@ -57,24 +56,10 @@ import { openTelemetry } from "./telemetry.ts";
 import { openTracing } from "./tracing.ts";
 import { service, version } from "./version.ts";
 
-export type Orchestrator = {
-  /** URL of the service; null: only on stdin and stdout. */
-  url: string | null;
-  /** Aborted when it must end by itself: its client on stdin has left, or (reason: an Error) it may not continue. */
-  mustEnd: AbortSignal;
-  /** Answers the client on stdin and stdout; null: there is none. */
-  answer: Answer | null;
-  /**
-   * Accepts no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. With
-   * `drainSeconds`, work gets so long to finish by itself, unless `hurry` is aborted.
-   */
-  stop: (how?: { drainSeconds: number; hurry: AbortSignal }) => Promise<void>;
-};
-
 type Start = { settings: Settings; warnings: string[]; env: NodeJS.ProcessEnv };
 
 /** The composition root of the job orchestrator: reading it shows the system. */
-export const startOrchestrator = async ({ settings, warnings, env: given }: Start): Promise<Orchestrator> => {
+export const startOrchestrator = async ({ settings, warnings, env: given }: Start) => {
   // No text ends in `~`: masking holds back an end of a text that may be the beginning of a secret.
   const telemetryToken = `~${randomBytes(32).toString("hex")}`;
   const redact = createRedactor([...secretValues(settings, given), telemetryToken]);
@@ -377,10 +362,17 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
 
   const opened = starting.move();
   return {
+    /** URL of the service; null: only on stdin and stdout. */
     url,
+    /** Answers the client on stdin and stdout; null: there is none. */
     answer,
+    /** Aborted when it must end by itself: its client on stdin has left, or (reason: an Error) it may not continue. */
     mustEnd: mustEnd.signal,
-    stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: signal }) => {
+    /**
+     * Accepts no more work, ends what runs (its work is saved), closes. Resolves when nothing is left. With
+     * `drainSeconds`, work gets so long to finish by itself, unless `hurry` is aborted.
+     */
+    stop: async ({ drainSeconds, hurry } = { drainSeconds: 0, hurry: signal }): Promise<void> => {
       ending.abort();
       queue.stop();
       worker.park(true);
@@ -396,6 +388,8 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     },
   };
 };
+
+export type Orchestrator = Awaited<ReturnType<typeof startOrchestrator>>;
 
 /** Seconds between SIGTERM and SIGKILL for orphans of an earlier start; short, since nothing reads their answer. */
 const orphanGrace = 1;

@@ -4,18 +4,11 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import { createSecureContext, getCACertificates, rootCertificates, type SecureContext } from "node:tls";
 
-/** A certificate authority of one run. Its keys are in memory only. */
-export type Authority = {
-  /** Of the authority itself, PEM. */
-  certificate: string;
-  /** What a server of this name or address shows; made once for each. */
-  contextFor: (host: string) => Promise<SecureContext>;
-};
-
 const dayMs = 86_400_000;
 const keys = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
-export const createAuthority = async (now = Date.now()): Promise<Authority> => {
+/** A certificate authority of one run. Its keys are in memory only. */
+export const createAuthority = async (now = Date.now()) => {
   // Its 150 ms are for runs that need it.
   const { X509CertificateGenerator, ...x509 } = await import("@peculiar/x509");
   const makeKeys = (extractable: boolean): Promise<webcrypto.CryptoKeyPair> =>
@@ -65,8 +58,10 @@ export const createAuthority = async (now = Date.now()): Promise<Authority> => {
   };
   const contexts = new Map<string, Promise<SecureContext>>();
   return {
+    /** Of the authority itself, PEM. */
     certificate,
-    contextFor: (host) => {
+    /** What a server of this name or address shows; made once for each. */
+    contextFor: (host: string): Promise<SecureContext> => {
       const context = contexts.get(host) ?? make(host);
       contexts.set(host, context);
       return context;

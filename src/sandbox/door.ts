@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { pipeline, type Duplex } from "node:stream";
 import { TLSSocket, type SecureContext } from "node:tls";
 import { addressesOf, byTheSystem, mayLeadTo } from "../lib/addresses.ts";
-import { judge, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { bracketed, isPort, judge, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { endToEnd } from "../lib/end-to-end.ts";
 import { connectThrough, proxyAgents, type ProxyAgent } from "../lib/upstream.ts";
 import { createAuthority } from "./authority.ts";
@@ -25,18 +25,12 @@ import {
   type Rule,
 } from "./placeholders.ts";
 import { Refusal, refusalOf, refuse, say } from "./refusal.ts";
-import { toRoute, type Route } from "./route.ts";
+import { toRoute } from "./route.ts";
+import type { Run } from "./sandbox.ts";
 import { createWord, stranger } from "./word.ts";
 
-export type DoorOptions = {
-  routes: readonly Route[];
+export type DoorOptions = Pick<Run, "routes" | "secrets" | "readOnly" | "onDenied"> & {
   hosts: readonly AllowedHost[];
-  /** What the client has placeholders for. Absent: none. */
-  secrets?: readonly AgentSecret[];
-  /** Hosts to which only requests that read go. Absent: none. */
-  readOnly?: readonly AllowedHost[];
-  /** Called for each refusal: `registry.example.com:443`. */
-  onDenied: (name: string) => void;
   /**
    * What only the run knows. With it the door is at a port of 127.0.0.1 as well, which others can reach, and answers nobody
    * who does not say it. Null, absent: who reaches the socket is the run.
@@ -51,22 +45,13 @@ export type DoorOptions = {
   limits?: Partial<typeof usual>;
 };
 
-export type Door = AsyncDisposable & {
-  /** Path of the socket. Only the service's user can reach it. */
-  socket: string;
-  /** Of 127.0.0.1; null: it has none. */
-  port: number | null;
-  /** Of the authority that its client has to trust for hosts whose TLS ends here, PEM; null: there are none. */
-  certificate: string | null;
-};
-
 /**
  * Most connections at once; how long the head of a request, a name or a connection may take; longest silence; how long a
  * connection to the port may stay without the word.
  */
 const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000, wordMs: 2000 };
 
-type Settings = Required<Omit<DoorOptions, "proxy">> & {
+export type DoorSettings = Required<Omit<DoorOptions, "proxy">> & {
   proxies: ReturnType<typeof proxyAgents>;
   agents: Record<string, http.Agent>;
   limits: typeof usual;
@@ -90,14 +75,14 @@ type Settings = Required<Omit<DoorOptions, "proxy">> & {
  * Names are resolved here, and the connection goes to the address that was judged: a name that changes meanwhile gains
  * nothing. Redirects are the client's to follow, so each is judged anew. Where the service has a proxy, that resolves names.
  */
-export const openDoor = async (options: DoorOptions): Promise<Door> => {
+export const openDoor = async (options: DoorOptions) => {
   const kept = { keepAlive: true };
   const agents = { "http:": new http.Agent(kept), "https:": new https.Agent(kept) };
   const limits = { ...usual, ...options.limits };
   const { connectMs, atOnce } = limits;
   const set = { agents, limits, proxies: proxyAgents(options.proxy) };
   const usually = { resolve: byTheSystem, word: null, within: tmpdir(), secrets: [], readOnly: [] };
-  const settings: Settings = { ...usually, ...options, ...set };
+  const settings: DoorSettings = { ...usually, ...options, ...set };
   requireHeaderValues(settings.secrets);
   const isEnding = settings.secrets.length + settings.readOnly.length > 0;
   const authority = isEnding ? await createAuthority() : null;
@@ -158,8 +143,8 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
       const context = await authority.contextFor(target.name);
       if (client.destroyed) return;
       endTls(client, head, { context, connectMs }, (plain) => {
-          word.admit(plain);
-          ended.set(plain, { ...rule, how });
+        word.admit(plain);
+        ended.set(plain, { ...rule, how });
         server.emit("connection", plain);
       });
     }).catch((error: unknown) => say(client, refusalOf(error)));
@@ -169,10 +154,13 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
   await chmod(socket, 0o600);
   const listener = settings.word === null ? null : await word.listen(server);
   return {
+    /** Path of the socket. Only the service's user can reach it. */
     socket,
+    /** Of the authority that its client has to trust for hosts whose TLS ends here, PEM; null: there are none. */
     certificate: authority?.certificate ?? null,
+    /** Of 127.0.0.1; null: it has none. */
     port: listener === null ? null : (listener.address() as AddressInfo).port,
-    [Symbol.asyncDispose]: async () => {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
       listener?.close();
       const closed = new Promise((resolve) => server.close(resolve));
       for (const client of clients) client.destroy();
@@ -182,6 +170,8 @@ export const openDoor = async (options: DoorOptions): Promise<Door> => {
     },
   };
 };
+
+export type Door = Awaited<ReturnType<typeof openDoor>>;
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n";
 
@@ -237,7 +227,7 @@ type Target = {
 type Way = { agent: ProxyAgent; lookup?: never } | { agent: false; lookup?: LookupFunction };
 
 const toEnded = (
-  { agents }: Settings,
+  { agents }: DoorSettings,
   { path, ...request }: ReturnType<typeof endedRequest>,
   { agent, lookup }: Way,
 ): Target => ({
@@ -246,7 +236,7 @@ const toEnded = (
   how: { path, lookup, agent: agent || (agents["https:"] ?? false), rejectUnauthorized: true },
 });
 
-const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Target> => {
+const toHost = async (settings: DoorSettings, asked: IncomingMessage): Promise<Target> => {
   const url = URL.canParse(asked.url ?? "") ? new URL(asked.url ?? "") : null;
   if (url?.protocol !== "http:" || url.username !== "" || url.password !== "")
     throw new Refusal(400, "Ask for http://host/path, or CONNECT host:port");
@@ -259,12 +249,12 @@ const toHost = async (settings: Settings, asked: IncomingMessage): Promise<Targe
 
 /** By the addresses that were judged, whatever the name says by then, or by the proxy that resolves it. @throws Refusal */
 const judged = async (
-  { hosts, onDenied, resolve, limits, proxies }: Settings,
+  { hosts, onDenied, resolve, limits, proxies }: DoorSettings,
   { name, port }: { name: string; port: number },
 ): Promise<Way> => {
   // It is told to a user, in a command to be copied.
   if (!/^[a-z0-9:][a-z0-9._:-]{0,254}$/i.test(name)) throw new Refusal(400, "This is no name of a host");
-  const shown = `${name.includes(":") ? `[${name}]` : name}:${port}`;
+  const shown = `${bracketed(name)}:${port}`;
   const deny = (why: string): never => {
     onDenied(shown);
     throw new Refusal(403, `${shown} ${why}`);
@@ -295,12 +285,11 @@ const directly = (name: string, addresses: string[] | null): Way => {
 const targetOf = ({ url = "" }: IncomingMessage): HostAndPort => {
   const [, bracketed, plain, port] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(url) ?? [];
   const target = { name: (bracketed ?? plain ?? "").toLowerCase(), port: Number(port) };
-  if (target.name === "" || target.port < 1 || target.port > 65_535)
-    throw new Refusal(400, "CONNECT takes host:port");
+  if (target.name === "" || !isPort(target.port)) throw new Refusal(400, "CONNECT takes host:port");
   return target;
 };
 
-const tunnel = async (settings: Settings, target: HostAndPort): Promise<Socket> => {
+const tunnel = async (settings: DoorSettings, target: HostAndPort): Promise<Socket> => {
   const { agent, lookup } = await judged(settings, target);
   const { connectMs, silentMs } = settings.limits;
   if (agent !== false) return await connectThrough(agent, target, connectMs);

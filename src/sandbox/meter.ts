@@ -1,35 +1,34 @@
 import type { IncomingMessage } from "node:http";
 
-const kinds = [
-  "input_tokens",
-  "output_tokens",
-  "cache_creation_input_tokens",
-  "cache_read_input_tokens",
-] as const;
-type Tokens = Record<(typeof kinds)[number], number>;
+const none = {
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+};
+type Tokens = typeof none;
+const kinds = Object.keys(none) as (keyof Tokens)[];
 
 /** Counts what a run spends at the model, whoever in it asks: tokens by the model that the answers name. */
-export type Meter = {
+export const createMeter = () => ({
   /** As far as the answers have come. */
-  seen: Record<string, Tokens>;
+  seen: {} as Record<string, Tokens>,
   /** Of those that have come to their end, or broken off. */
-  ended: Record<string, Tokens>;
+  ended: {} as Record<string, Tokens>,
   /** Called at the end of an answer. */
-  onEnded: () => void;
+  onEnded: (): void => undefined,
   /** Whether the model may be asked. */
-  isOpen: boolean;
-};
+  isOpen: true,
+});
 
-export const createMeter = (): Meter => ({ seen: {}, ended: {}, onEnded: () => undefined, isOpen: true });
-
-const none = (): Tokens => Object.fromEntries(kinds.map((kind) => [kind, 0])) as Tokens;
+export type Meter = ReturnType<typeof createMeter>;
 
 /**
  * Tells tokens in JSON and in server-sent events. In what the model says quotes are escaped, so it cannot imitate them; where
  * it could, in a tool's input, it only adds.
  */
 const facts = new RegExp(
-  `"(?:(${kinds.join("|")})"\\s*:\\s*(\\d{1,12})(?=\\D)|model"\\s*:\\s*"([^"\\\\]{1,100})"|type"\\s*:\\s*"(content_block_delta|message_delta)")`,
+  `"(?:(?<kind>${kinds.join("|")})"\\s*:\\s*(?<count>\\d{1,12})(?=\\D)|model"\\s*:\\s*"(?<name>[^"\\\\]{1,100})"|type"\\s*:\\s*"(?<event>content_block_delta|message_delta)")`,
   "g",
 );
 
@@ -46,22 +45,19 @@ const longestFact = 160;
  * | names no `output_tokens`          | none: it is no message of the model                       |
  */
 export const readAnswer = (answer: IncomingMessage, meter: Meter): void => {
-  const [most, told] = [none(), none()];
+  const [most, told] = [{ ...none }, { ...none }];
   let [text, model, pieces, isMessage, isWhole] = ["", "", 0, false, false];
   const add = (sums: Meter["seen"], before: Tokens): void => {
-    const sum = (sums[model] ??= none());
+    const sum = (sums[model] ??= { ...none });
     for (const kind of kinds) sum[kind] += most[kind] - before[kind];
   };
   const take = (piece: Buffer): void => {
     text += piece.toString("latin1");
     let end = 0;
-    for (const fact of text.matchAll(facts)) {
-      const [whole, kind, count, name = "", event] = fact as unknown as [
-        string,
-        keyof Tokens | undefined,
-        ...string[],
-      ];
-      end = fact.index + whole.length;
+    for (const { 0: whole, index, groups = {} } of text.matchAll(facts)) {
+      const { count, name = "", event } = groups;
+      const kind = groups["kind"] as keyof Tokens | undefined;
+      end = index + whole.length;
       if (kind !== undefined) most[kind] = Math.max(most[kind], Number(count));
       isMessage ||= kind === "output_tokens";
       model ||= name;
@@ -76,7 +72,7 @@ export const readAnswer = (answer: IncomingMessage, meter: Meter): void => {
     if (!isMessage) return;
     if (!isWhole) most.output_tokens = Math.max(most.output_tokens, pieces);
     add(meter.seen, told);
-    add(meter.ended, none());
+    add(meter.ended, none);
     meter.onEnded();
   });
 };

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
-import { judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
+import { bracketed, judge, parseHosts, type AllowedHost } from "../lib/allowed-hosts.ts";
 import { endToEnd } from "../lib/end-to-end.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -109,9 +109,7 @@ export const endedRequest = (asked: IncomingMessage, rule: Rule) => {
   const objection = objectionTo({ method, url: path, headers, servername }, target);
   if (objection !== null) throw new Refusal(objection.status, objection.message);
   requireReading(asked, rule);
-  const url = new URL(
-    `https://${target.name.includes(":") ? `[${target.name}]` : target.name}:${target.port}`,
-  );
+  const url = new URL(`https://${bracketed(target.name)}:${target.port}`);
   return { url, path, headers: { ...putIn(endToEnd(asked), secrets), host: url.host }, secrets };
 };
 
@@ -134,7 +132,7 @@ const objectionTo = (
   { method, url = "", headers, servername }: Asked,
   { name, port }: HostAndPort,
 ): { status: number; message: string } | null => {
-  const shown = name.includes(":") ? `[${name}]` : name;
+  const shown = bracketed(name);
   const isOther =
     ![`${shown}:${port}`, ...(port === 443 ? [shown] : [])].includes(headers.host?.toLowerCase() ?? "") ||
     (servername !== false && servername.toLowerCase() !== name);

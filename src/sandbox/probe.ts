@@ -46,11 +46,8 @@ const refusalOf = (stderr: string, failure: Failure): string | null => {
 
 /** What `explain` needs to know of this machine. */
 export const machineFacts = async (): Promise<Omit<Failure, "stderr">> => {
-  const read = (path: string): Promise<string | null> =>
-    readFile(path, "utf8").then(
-      (text) => text.trim(),
-      () => null,
-    );
+  const read = async (path: string): Promise<string | null> =>
+    (await readFile(path, "utf8").catch(() => null))?.trim() ?? null;
   const [appArmorRestricts, unprivilegedAllowed, maxUserNamespaces] = await Promise.all([
     read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
     read("/proc/sys/kernel/unprivileged_userns_clone"),

@@ -1,6 +1,6 @@
-import type { Agent, IncomingMessage } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { endToEnd } from "../lib/end-to-end.ts";
-import type { proxyAgents } from "../lib/upstream.ts";
+import type { DoorSettings } from "./door.ts";
 import type { Meter } from "./meter.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -18,40 +18,35 @@ export type Route = {
   meter?: Meter;
 };
 
-type Doorway = {
-  routes: readonly Route[];
-  agents: Record<string, Agent>;
-  proxies: ReturnType<typeof proxyAgents>;
-  onDenied: (name: string) => void;
-};
-
 /** Paths that no server reads in another way: without escapes, and no part begins with a dot. */
 const plainPath = /^(?:\/[\w:@~-][\w.:@~-]*)+\/?$/;
 
-/** Where a request for a path leads. @throws Refusal */
-export const toRoute = (
-  { routes, agents, proxies, onDenied }: Doorway,
-  asked: IncomingMessage,
-  url: string,
-) => {
-  const [path = "", query = ""] = url.split(/\?(.*)/s);
+/** @throws Refusal */
+const routeFor = ({ routes, onDenied }: DoorSettings, method: string, path: string): Route => {
   const route = plainPath.test(path) ? routes.find(({ paths }) => paths.test(path)) : undefined;
-  const wanted = `${asked.method} ${path}`.slice(0, 200);
+  const wanted = `${method} ${path}`.slice(0, 200);
   if (route?.takes?.test(wanted) === false) {
     onDenied(wanted);
     throw new Refusal(403, `No agent may ask for ${wanted}: the credential is for messages of the model`);
   }
   // Not by TRACE: its answer repeats the credential.
-  if (route === undefined || !/^(GET|HEAD|POST|DELETE)$/.test(asked.method ?? ""))
+  if (route === undefined || !/^(GET|HEAD|POST|DELETE)$/.test(method))
     throw new Refusal(404, "There is nothing at this path");
+  if (route.meter?.isOpen === false) throw new Refusal(403, "The agent has no turn, or no budget left");
+  return route;
+};
+
+/** Where a request for a path leads. @throws Refusal */
+export const toRoute = (settings: DoorSettings, asked: IncomingMessage, url: string) => {
+  const [path = "", query = ""] = url.split(/\?(.*)/s);
+  const route = routeFor(settings, asked.method ?? "", path);
   const { meter } = route;
-  if (meter?.isOpen === false) throw new Refusal(403, "The agent has no turn, or no budget left");
   const place = new URL(route.target);
   place.pathname = `${place.pathname.replace(/\/+$/, "")}${route.paths.exec(path)?.[1] ?? path}`;
   place.search = query;
   const { authorization: _a, "x-api-key": _k, ...kept } = endToEnd(asked);
   const headers = route.headers === null ? endToEnd(asked) : { ...kept, ...route.headers };
   const readable = meter && { "accept-encoding": "identity" };
-  const agent = proxies.of(place) ?? agents[place.protocol] ?? (false as const);
+  const agent = settings.proxies.of(place) ?? settings.agents[place.protocol] ?? (false as const);
   return { url: place, headers: { ...headers, ...readable, host: place.host }, how: { agent }, meter };
 };

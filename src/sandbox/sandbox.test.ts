@@ -17,7 +17,7 @@ import { parseHosts } from "../lib/allowed-hosts.ts";
 import { runCommand, type Wall } from "../lib/command.ts";
 import { supervise } from "../lib/process/supervise.ts";
 import { reservePorts } from "../place/ports.ts";
-import { createSandbox, probeSandboxes, type Allowed, type Run, type Sandbox } from "./sandbox.ts";
+import { createSandbox, type Allowed, type Run, type Sandbox } from "./sandbox.ts";
 
 type Mode = "bwrap" | "landlock";
 
@@ -385,13 +385,17 @@ test("a named sandbox that does not work is refused with what to do, and auto ta
   await expect(createSandbox("bwrap")).rejects.toThrow(
     "SERVICE_AGENT_SANDBOX=bwrap: bubblewrap is not installed: apt-get install bubblewrap.",
   );
-  expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "landlock" }, warning: null });
-  expect(await probeSandboxes()).toEqual([
-    { mode: "bwrap", problem: expect.stringContaining("not installed") as string, warning: null },
-    { mode: "landlock", problem: null, warning: null },
-  ]);
+  expect(await createSandbox("auto")).toMatchObject({
+    sandbox: { mode: "landlock" },
+    warning: null,
+    problems: [expect.stringMatching(/^bwrap: .*not installed/) as string],
+  });
   process.env["PATH"] = PATH;
-  expect(await createSandbox("auto")).toMatchObject({ sandbox: { mode: "bwrap" }, warning: null });
+  expect(await createSandbox("auto")).toMatchObject({
+    sandbox: { mode: "bwrap" },
+    warning: null,
+    problems: [],
+  });
 });
 
 test("what a killed service has left in the directory for temporary files goes at its next start, and nothing of another", async () => {

@@ -28,7 +28,7 @@ export type Allowed = Limits & {
 };
 
 /** Absolute; `from` exists. */
-export type Mount = { from: string; to: string };
+type Mount = { from: string; to: string };
 
 export type Run = {
   /** The agent's program, a path or a name on `path`. */
@@ -44,10 +44,13 @@ export type Run = {
   /** What it shares with others: objects that its clone borrows. */
   readable: readonly string[];
   /** Directories that it has at other places, to write: below its HOME. Only `bwrap` can do that. Absent: none. */
-  mounts?: readonly Mount[];
+  mounts?: readonly Mount[] | undefined;
   routes: readonly Route[];
   allowed: Allowed;
-  /** What it has placeholders for, and may reach the hosts of. Absent: none. */
+  /**
+   * What it has placeholders for, and may reach the hosts of: the door puts the value in their place, in requests to these hosts
+   * only, into the header that is named, else `Authorization`. Absent: none.
+   */
   secrets?: readonly AgentSecret[];
   /** Hosts to which only requests that read go. Absent: none. */
   readOnly?: readonly AllowedHost[];
@@ -56,6 +59,7 @@ export type Run = {
    * it: as `authorization: Bearer`, `x-api-key`, or password of the proxy. Absent: routes are not asked for there.
    */
   word?: string;
+  /** Called for each refusal: `registry.example.com:443`, `GET /v1/files`. */
   onDenied: (name: string) => void;
 };
 
@@ -132,64 +136,38 @@ type Service = {
 };
 
 /**
- * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here, whatever it does not hold. The warning says
- * what that is, or, with none, why.
+ * The sandbox that SERVICE_AGENT_SANDBOX names. `auto`: the first that works here with all that a run gets, whatever it does not
+ * hold. `warning` says what that is, or, with none, why. `problems`: what is in the way of those that come before it.
  * @throws Error with a sentence, when one that was named does not work
  */
 export const createSandbox = async (
   wanted: SandboxMode | "auto",
   service: Service = { reserved: [], mark: randomUUID().slice(0, 8) },
-): Promise<{ sandbox: Sandbox; warning: string | null }> => {
+): Promise<{ sandbox: Sandbox; warning: string | null; problems: string[] }> => {
   await removeLeft(service);
-  if (wanted === "off") return { sandbox: noSandbox, warning: null };
   const problems: string[] = [];
-  for (const mode of wanted === "auto" ? modes : [wanted]) {
-    const { sandbox, problem, warning } = await create(mode, service);
-    if (sandbox !== null)
-      return { sandbox, warning: warning === null ? null : [warning, ...problems].join(" ") };
-    problems.push(`${mode}: ${problem}.`);
-  }
-  const why = problems.join(" ");
+  if (wanted === "off") return { sandbox: noSandbox, warning: null, problems };
+  const reasons = (): string => problems.map((problem) => `${problem}.`).join(" ");
+  for (const mode of wanted === "auto" ? (["bwrap", "landlock"] as const) : [wanted])
+    try {
+      const kind = await kinds[mode]();
+      const sandbox: Sandbox = {
+        mode,
+        enter: (run) => enter(kind, run, service),
+        confine: (use) => confine(kind, use, service),
+      };
+      const open = [...kind.open, ...(await probe(kind, sandbox))].join(", ");
+      const warning = `Agents run in a sandbox (${mode}) that does not hold all here: ${open}. ${reasons()}`;
+      return { sandbox, warning: open === "" ? null : warning.trimEnd(), problems };
+    } catch (error) {
+      problems.push(`${mode}: ${error instanceof Error ? error.message : String(error)}`);
+    }
   if (wanted !== "auto")
-    throw new Error(`SERVICE_AGENT_SANDBOX=${why} Or set it to auto, which takes what works here`);
-  return { sandbox: noSandbox, warning: `Agents run without a sandbox. ${why}` };
+    throw new Error(`SERVICE_AGENT_SANDBOX=${reasons()} Or set it to auto, which takes what works here`);
+  return { sandbox: noSandbox, warning: `Agents run without a sandbox. ${reasons()}`, problems };
 };
 
 export const noSandbox: Sandbox = { mode: "off", enter: async () => null, confine: async () => null };
-
-const modes = ["bwrap", "landlock"] as const;
-
-type Diagnosis = { mode: Kind["mode"]; problem: string | null; warning: string | null };
-
-/** What is in the way of each kind, in the order of `auto`; null: it works, and `warning` says what it does not hold. */
-export const probeSandboxes = (): Promise<Diagnosis[]> =>
-  Promise.all(
-    modes.map(async (mode) => {
-      const { problem, warning } = await create(mode, { reserved: [], mark: "probe" });
-      return { mode, problem, warning };
-    }),
-  );
-
-/** Finds out whether a kind runs here, with all that a run gets. */
-const create = async (
-  mode: Kind["mode"],
-  service: Service,
-): Promise<{ sandbox: Sandbox | null } & Omit<Diagnosis, "mode">> => {
-  try {
-    const kind = await kinds[mode]();
-    const sandbox: Sandbox = {
-      mode,
-      enter: (run) => enter(kind, run, service),
-      confine: (use) => confine(kind, use, service),
-    };
-    const open = [...kind.open, ...(await probe(kind, sandbox))];
-    const warning = `Agents run in a sandbox (${mode}) that does not hold all here: ${open.join(", ")}.`;
-    return { sandbox, problem: null, warning: open.length === 0 ? null : warning };
-  } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
-    return { sandbox: null, problem, warning: null };
-  }
-};
 
 /** Parts of the machine's configuration that programs read and that hold no secrets. */
 const configuration =

@@ -13,16 +13,12 @@ import { Refusal } from "./refusal.ts";
  * | without it as yet        | one of `atOnce` others, for `wordMs`, or until it is the oldest of one too many |
  */
 export const createWord = (word: string | null, { wordMs, atOnce }: { wordMs: number; atOnce: number }) => {
-  const silent = new Map<Duplex, NodeJS.Timeout>();
+  const silent = new Set<Duplex>();
   const placed = new Set<Duplex>();
   const known = new WeakSet<Duplex>();
-  const leave = (client: Duplex): void => {
-    clearTimeout(silent.get(client));
-    silent.delete(client);
-  };
+  const end = (client: Duplex): void => void (silent.delete(client) && client.destroy());
   const admit = (client: Duplex): void => {
-    if (silent.has(client)) {
-      leave(client);
+    if (silent.delete(client)) {
       if (placed.size >= atOnce) return void client.destroy();
       placed.add(client.once("close", () => placed.delete(client)));
     }
@@ -38,13 +34,10 @@ export const createWord = (word: string | null, { wordMs, atOnce }: { wordMs: nu
     /** Opens a port of 127.0.0.1, whose connections are the server's. */
     listen: async (server: http.Server): Promise<Server> => {
       const listener = createServer({ allowHalfOpen: true }, (client) => {
-        const late = setTimeout(() => client.destroy(), wordMs);
-        silent.set(
-          client.once("close", () => leave(client)),
-          late,
-        );
-        const [oldest] = silent.keys();
-        if (silent.size > atOnce && oldest !== undefined) leave(oldest.destroy());
+        silent.add(client.once("close", () => silent.delete(client)));
+        setTimeout(end, wordMs, client).unref();
+        const [oldest] = silent;
+        if (silent.size > atOnce && oldest !== undefined) end(oldest);
         server.emit("connection", client);
       });
       await once(listener.listen(0, "127.0.0.1"), "listening");

@@ -10,10 +10,8 @@ type TracingSettings = Pick<
   "tracingHost" | "tracingPublicKey" | "tracingSecretKey" | "tracingBasicAuth"
 >;
 
-export type TracingBackend = { url: string; authorization: string | null };
-
 /** Null: tracing is off. */
-export const tracingBackend = (settings: TracingSettings): TracingBackend | null => {
+export const tracingBackend = (settings: TracingSettings) => {
   const { tracingHost, tracingPublicKey, tracingSecretKey, tracingBasicAuth } = settings;
   if (tracingHost === null) return null;
   const keys =
@@ -29,21 +27,15 @@ export const tracingBackend = (settings: TracingSettings): TracingBackend | null
 const vendorPath = "/api/public/otel/v1/traces";
 
 type Options = {
-  backend: TracingBackend;
+  backend: NonNullable<ReturnType<typeof tracingBackend>>;
   service: { name: string; version: string };
   redact: Redactor;
   dropped: (spans: number) => void;
   log: Pick<Log, "warn">;
 };
 
-export type Tracer = {
-  start: StartSpan;
-  /** Sends what waits. Resolves also when that cannot be done. */
-  close: () => Promise<void>;
-};
-
 /** The official SDK, which sends ended spans in the background, tries again for 5 s, and then drops them. */
-export const createTracer = async ({ backend, service, redact, dropped, log }: Options): Promise<Tracer> => {
+export const createTracer = async ({ backend, service, redact, dropped, log }: Options) => {
   // Loaded on demand: most services have no backend.
   const [sdk, { OTLPTraceExporter }, { resourceFromAttributes }] = await Promise.all([
     import("@opentelemetry/sdk-trace-base"),
@@ -106,7 +98,7 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
   });
   const tracer = provider.getTracer(service.name);
   return {
-    start: (name, { at, parent, ids: given = null, attributes = {} }) => {
+    start: ((name, { at, parent, ids: given = null, attributes = {} }) => {
       const above = parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent);
       ids = given;
       try {
@@ -114,8 +106,9 @@ export const createTracer = async ({ backend, service, redact, dropped, log }: O
       } finally {
         ids = null;
       }
-    },
-    close: () => provider.shutdown().catch(() => undefined),
+    }) satisfies StartSpan,
+    /** Sends what waits. Resolves also when that cannot be done. */
+    close: (): Promise<void> => provider.shutdown().catch(() => undefined),
   };
 };
 

@@ -46,21 +46,8 @@ type OpenAsk = {
   call: ToolCall;
 };
 
-export type Asks = {
-  /** Takes a line of the type `control_request` or `control_cancel_request`. */
-  take: (line: unknown) => void;
-  /** Whether a question waits for its answer. */
-  isOpen: () => boolean;
-  /** The CLI wrote a line. */
-  lineRead: () => void;
-  /** What comes between turns waits for this: a process that resumes a deferred question asks it unprompted. */
-  listen: (listener: Listener) => void;
-  /** The turn has ended: nothing can be answered any more. */
-  drop: () => void;
-};
-
 /** Requests of the CLI, each of which must be answered: it waits for that without a limit. */
-export const createAsks = ({ write, redact, approvedMode, message, onDefer, lastWords }: Options): Asks => {
+export const createAsks = ({ write, redact, approvedMode, message, onDefer, lastWords }: Options) => {
   /** By the tool call's id. */
   const open = new Map<string, OpenAsk>();
   /** Replies to calls that a hook has let through, until the CLI asks for their permission. */
@@ -147,6 +134,7 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
     ],
   ]);
 
+  /** Takes a line of the type `control_request` or `control_cancel_request`. */
   const take = (line: unknown): void => {
     if (listener === null) return void early.push(line);
     const cancelled = ControlCancel.safeParse(line);
@@ -170,14 +158,18 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
 
   return {
     take,
-    isOpen: () => open.size > 0,
+    /** Whether a question waits for its answer. */
+    isOpen: (): boolean => open.size > 0,
+    /** The CLI wrote a line. */
     lineRead: askUnread,
-    listen: (next) => {
+    /** What comes between turns waits for this: a process that resumes a deferred question asks it unprompted. */
+    listen: (next: Listener): void => {
       listener = next;
       isDeferred = false;
       for (const line of early.splice(0)) take(line);
     },
-    drop: () => {
+    /** The turn has ended: nothing can be answered any more. */
+    drop: (): void => {
       listener = null;
       open.clear();
       unread = [];

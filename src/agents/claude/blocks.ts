@@ -15,23 +15,11 @@ type Block = {
   open: boolean;
 };
 
-export type Blocks = {
-  /** Begins a new message: drops blocks whose whole text never came. */
-  begin: () => AgentEvent[];
-  /** Ends the turn: closes blocks that were never finished. */
-  end: () => AgentEvent[];
-  start: (index: number, kind: Kind) => AgentEvent[];
-  delta: (index: number, kind: Kind, text: string) => AgentEvent[];
-  stop: (index: number) => AgentEvent[];
-  /** The CLI sends the whole block, after (or among, or without) its deltas. */
-  whole: (kind: Kind, text: string) => AgentEvent[];
-};
-
 /**
  * Emits each piece of text and thinking once, although the CLI sends it twice: as deltas, and whole. After a broken
  * stream the whole may be longer than the deltas, or another text.
  */
-export const createBlocks = (): Blocks => {
+export const createBlocks = () => {
   let numbered = 0;
   /** Blocks of the current message whose whole text has not come yet, in order. */
   let unconfirmed: Block[] = [];
@@ -71,21 +59,27 @@ export const createBlocks = (): Blocks => {
   };
 
   return {
-    // The whole comes before the next message, unless the stream broke; a newer CLI then ends the block all the same.
-    begin: () => finish((block) => (block.length > 0 ? drop(block) : close(block))),
-    end: () => finish(close),
-    start: (index, kind) => {
+    /**
+     * Begins a new message: drops blocks whose whole text never came. It comes before the next message, unless the stream
+     * broke; a newer CLI then ends the block all the same.
+     */
+    begin: (): AgentEvent[] => finish((block) => (block.length > 0 ? drop(block) : close(block))),
+    /** Ends the turn: closes blocks that were never finished. */
+    end: (): AgentEvent[] => finish(close),
+    start: (index: number, kind: Kind): AgentEvent[] => {
       const stale = openAt(index);
       const events = stale === undefined ? [] : close(stale);
       add(index, kind);
       return events;
     },
-    delta: (index, kind, text) => piece(openAt(index) ?? add(index, kind), text),
-    stop: (index) => {
+    delta: (index: number, kind: Kind, text: string): AgentEvent[] =>
+      piece(openAt(index) ?? add(index, kind), text),
+    stop: (index: number): AgentEvent[] => {
       const block = openAt(index);
       return block === undefined ? [] : close(block);
     },
-    whole: (kind, text) => {
+    /** The CLI sends the whole block, after (or among, or without) its deltas. */
+    whole: (kind: Kind, text: string): AgentEvent[] => {
       const block = unconfirmed.find((candidate) => candidate.kind === kind);
       const events: AgentEvent[] = [];
       if (block !== undefined) {
@@ -104,6 +98,8 @@ export const createBlocks = (): Blocks => {
     },
   };
 };
+
+export type Blocks = ReturnType<typeof createBlocks>;
 
 const brokenStream =
   "The model's answer broke off and was asked for again: the piece of text before this one is a dropped first try.";

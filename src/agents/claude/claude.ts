@@ -2,7 +2,6 @@ import { loginDirectory, withOtherKey } from "../../config/model-credential.ts";
 import { instanceVariable, jobMarker, jobVariable } from "../../lib/process/marker.ts";
 import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
-import { createMeter } from "../../sandbox/meter.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
 import { hasDeferred } from "./deferred.ts";
@@ -30,7 +29,7 @@ export const createClaudeAgent = (options: Options): Agent => ({
 });
 
 const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {
-  const { settings, env, redact } = options;
+  const { settings, env } = options;
   const { version } = await askVersion(settings.agentCliBinary, { PATH: env["PATH"] ?? "" });
   const { request, cannotAsk, cannotHear } = forVersion(asked, version, settings.agentCliBinary);
   // To work without the approval that was asked for would be worse than not to work.
@@ -39,19 +38,13 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
       ok: false,
       outcome: unstartedOutcome({ ok: false, code: "not_executable", message: cannotAsk.join(" ") }),
     };
-  const { id, cwd, launch, session, asks, hears = false } = request;
-  const root = process.getuid?.() === 0;
+  const { id, cwd, launch, session, asks } = request;
   const denials = createDenials();
-  const meter = createMeter();
-  const place = await openPlace(request, options, denials.add, meter).catch(asError);
+  const place = await openPlace(request, options, denials.add).catch(asError);
   if (place instanceof Error) return { ok: false, outcome: unboxedOutcome(place) };
   const { resumeFrom } = session;
-  const { variables, refused } = agentEnvironment({
-    ...place.given,
-    env,
-    start: request,
-    root,
-  });
+  const root = process.getuid?.() === 0;
+  const { variables, refused } = agentEnvironment({ ...place.given, env, start: request, root });
   const asksAgain = asks !== undefined && resumeFrom !== null && (await hasDeferred(resumeFrom));
   const appended = await appendedByArguments(launch);
   const spawned = await supervise({
@@ -67,26 +60,18 @@ const start = async (asked: AgentStart, options: Options): Promise<StartedAgent>
   if (!spawned.ok) return { ok: false, outcome: unstartedOutcome(spawned) };
   const agent = spawned.process;
   void agent.ended.then(place.close);
-  const { sandbox } = place;
-  const warnings = [...place.warnings, ...refused.map(refusal), ...cannotAsk];
   const made = {
-    id,
-    session,
-    launch,
-    asks,
-    hears,
+    ...request,
+    ...options,
+    ...place,
     cannotHear,
     asksAgain,
     first: request.goesOn === true && resumeFrom !== null ? carryOn : null,
-    settings,
     version,
     agent,
-    redact,
-    warnings,
+    warnings: [...place.warnings, ...refused.map(refusal), ...cannotAsk],
     appended,
     denials,
-    sandbox,
-    meter: place.box && meter,
   };
   return { ok: true, process: createProcess(made) };
 };
@@ -125,12 +110,6 @@ const asError = (error: unknown): Error => (error instanceof Error ? error : new
 const refusal = (name: string): string =>
   `SERVICE_AGENT_ENV lists ${name}, which the agent may not have; it was left out. Remove it from the list.`;
 
-export type AgentEnvironment = {
-  variables: Record<string, string>;
-  /** Names in SERVICE_AGENT_ENV that the agent may not have. */
-  refused: string[];
-};
-
 type EnvironmentRequest = {
   settings: ClaudeSettings;
   /** The service's own environment. */
@@ -147,26 +126,24 @@ type EnvironmentRequest = {
  * The environment of the agent, from an allow-list: only what is named here, or by the operator in SERVICE_AGENT_ENV,
  * reaches it. The agent runs commands, and each of them can read all of it.
  */
-export const agentEnvironment = (request: EnvironmentRequest): AgentEnvironment => {
+export const agentEnvironment = (request: EnvironmentRequest) => {
   const { settings, env, start, root, inside } = request;
-  const refused = settings.agentEnv.filter(isForbidden);
-  const passed = passedOn(settings, env);
-  return {
-    variables: {
-      ...passed,
-      ...behaviour(start.launch.timeoutSeconds),
-      ...modelCredentials(settings),
-      ...(settings.otelEnabled ? telemetry(request) : {}),
-      ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
-      HOME: settings.agentHome,
-      CLAUDE_CONFIG_DIR: start.launch.configDir,
-      [jobVariable]: start.id,
-      SERVICE_JOB_ATTEMPT: String(start.attempt),
-      SERVICE_PROFILE: start.launch.profile,
-      ...inside,
-    },
-    refused,
+  const variables: Record<string, string> = {
+    ...passedOn(settings, env),
+    ...behaviour(start.launch.timeoutSeconds),
+    ...modelCredentials(settings),
+    ...(settings.otelEnabled ? telemetry(request) : {}),
+    ...(root && start.launch.bypassPermissions ? { IS_SANDBOX: "1" } : {}),
+    HOME: settings.agentHome,
+    CLAUDE_CONFIG_DIR: start.launch.configDir,
+    [jobVariable]: start.id,
+    SERVICE_JOB_ATTEMPT: String(start.attempt),
+    SERVICE_PROFILE: start.launch.profile,
+    ...inside,
   };
+  /** Names in SERVICE_AGENT_ENV that the agent may not have. */
+  const refused = settings.agentEnv.filter(isForbidden);
+  return { variables, refused };
 };
 
 /** What it has from the service's own environment. */

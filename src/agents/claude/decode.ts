@@ -1,11 +1,9 @@
 import * as wire from "./wire.ts";
 import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
-import type { Usage } from "../../contract/job.ts";
-import type { Report } from "../../contract/job.ts";
+import type { Report, Usage } from "../../contract/job.ts";
 import type { ModelTokens } from "../agent.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
-import type { ResultLine } from "./wire.ts";
 
 type Decoded = {
   events: AgentEvent[];
@@ -48,13 +46,6 @@ export type AgentMessage = {
   calls: number;
 };
 
-export type Decoder = {
-  decode: (line: string) => Decoded;
-  facts: DecoderFacts;
-  /** Resets the facts of the turn before. */
-  nextTurn: () => void;
-};
-
 type State = {
   blocks: Blocks;
   facts: DecoderFacts;
@@ -69,7 +60,7 @@ const noTokens: Usage = {
 };
 
 /** Decodes one run's stream-json lines. Unknown lines and kinds are ignored: new versions add some. */
-export const createDecoder = (): Decoder => {
+export const createDecoder = () => {
   const facts: DecoderFacts = {
     apiError: null,
     refused: false,
@@ -86,14 +77,15 @@ export const createDecoder = (): Decoder => {
   const state: State = { blocks: createBlocks(), facts, started: false };
   return {
     facts,
-    nextTurn: () => {
+    /** Resets the facts of the turn before. */
+    nextTurn: (): void => {
       facts.apiError = null;
       facts.refused = false;
       facts.tokens = noTokens;
       facts.report = null;
       facts.deferred = false;
     },
-    decode: (line) => {
+    decode: (line: string): Decoded => {
       const value = parseObject(line);
       if (value === null) return { events: [], garbage: line.trim() !== "" };
       const type = typeof value["type"] === "string" ? value["type"] : "";
@@ -281,7 +273,7 @@ const instant = (seconds: number | null): string | null => {
 export type ResultEvent = Extract<AgentEvent, { type: "result" }>;
 
 /** The CLI's report on the run. A refused request also has the subtype `success`: `is_error` decides. */
-const resultEvent = (line: z.output<typeof ResultLine>): ResultEvent => ({
+const resultEvent = (line: z.output<typeof wire.ResultLine>): ResultEvent => ({
   type: "result",
   ok: !(line.is_error ?? line.subtype !== "success") && !line.subtype.startsWith("error") && !wasCutOff(line),
   text: line.result ?? line.errors?.join("\n") ?? "",
@@ -299,7 +291,7 @@ const cutOff = "cut_off";
 export const isCutOff = (result: ResultEvent | null): boolean => result?.subtype === cutOff;
 
 /** The CLI calls it a success, with half a text. */
-const wasCutOff = ({ subtype, terminal_reason }: z.output<typeof ResultLine>): boolean =>
+const wasCutOff = ({ subtype, terminal_reason }: z.output<typeof wire.ResultLine>): boolean =>
   subtype === "success" && terminal_reason?.startsWith("aborted_") === true;
 
 /**

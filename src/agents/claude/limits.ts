@@ -29,18 +29,8 @@ const limitIn: Record<State, Limit | null> = {
   ended: "result_grace",
 };
 
-export type Limits = {
-  promptGiven: () => void;
-  /** The CLI wrote a line. `begun`: it has begun the turn; `answering`: so has the model its answer. */
-  line: (so: { begun: boolean; answering: boolean }) => void;
-  rest: (rests: boolean) => void;
-  /** `worked`: since the result before, if any. Only work makes a later result begin the grace anew. */
-  result: (worked: boolean) => void;
-  [Symbol.dispose]: () => void;
-};
-
 /** Calls `onLimit` with the first limit that is exceeded. The wall clock runs from now to the end, whatever comes. */
-export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => void): Limits => {
+export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => void) => {
   const after = (limit: Limit): NodeJS.Timeout =>
     setTimeout(() => onLimit(limit), Math.min(seconds[limit] * 1000, maxTimerMs));
 
@@ -56,23 +46,27 @@ export const watchLimits = (seconds: LimitSeconds, onLimit: (limit: Limit) => vo
   };
 
   return {
-    promptGiven: () => enter(seconds.begin > 0 ? "prompted" : "begun"),
-    line: ({ begun, answering }) => {
+    promptGiven: (): void => enter(seconds.begin > 0 ? "prompted" : "begun"),
+    /** The CLI wrote a line. `begun`: it has begun the turn; `answering`: so has the model its answer. */
+    line: ({ begun, answering }: { begun: boolean; answering: boolean }): void => {
       if (state === "answering") silence?.refresh();
       else if (answering && (state === "prompted" || state === "begun")) enter("answering");
       else if (begun && state === "prompted") enter("begun");
     },
-    rest: (rests) => {
+    rest: (rests: boolean): void => {
       if (state !== "ended") enter(rests ? "asking" : "answering");
     },
-    result: (worked) => {
+    /** `worked`: since the result before, if any. Only work makes a later result begin the grace anew. */
+    result: (worked: boolean): void => {
       if (state !== "ended" || worked) enter("ended");
     },
-    [Symbol.dispose]: () => {
+    [Symbol.dispose]: (): void => {
       for (const timer of [wall, silence]) clearTimeout(timer);
     },
   };
 };
+
+export type Limits = ReturnType<typeof watchLimits>;
 
 /** Beyond it setTimeout fires at once. */
 const maxTimerMs = 2 ** 31 - 1;

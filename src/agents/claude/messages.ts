@@ -14,29 +14,13 @@ type Options = {
   onHeard: (message: SaidMessage) => void;
 };
 
-/** What is said while a turn runs. The CLI keeps it in a queue, and replays the line when it takes it up. */
-export type Messages = {
-  say: (message: SaidMessage) => Promise<boolean>;
-  takeBack: (id: string) => Promise<boolean>;
-  /** The line of a message that begins the turn. */
-  begin: (message: SaidMessage) => string;
-  /** What is said from now on is written at once. Before this it is kept: a question that was deferred would be lost. */
-  open: () => void;
-  /** Takes a line of the CLI; false: it is about something else. */
-  take: (line: unknown) => boolean;
-  /** Whether the CLI has something in its queue: it begins a turn with it. */
-  isWaiting: () => boolean;
-  /** The turn is about to be deferred. What the CLI had in its queue would begin another one, and the question would be lost. */
-  recall: () => void;
-  /** No more is taken. */
-  close: () => void;
-};
-
 /**
+ * What is said while a turn runs. The CLI keeps it in a queue, and replays the line when it takes it up.
+ *
  * A message is `kept` until the turn listens, then `written`, and forgotten when it is heard or taken back. An id goes to one
  * process once: the CLI replays the second line at once, although the first one still waits.
  */
-export const createMessages = ({ write, transcript, isAsking, onHeard }: Options): Messages => {
+export const createMessages = ({ write, transcript, isAsking, onHeard }: Options) => {
   const pending = new Map<string, { message: SaidMessage; isWritten: boolean }>();
   /** By the id of the request: what the CLI says to it. */
   const recalls = new Map<string, (isCancelled: boolean) => void>();
@@ -66,7 +50,7 @@ export const createMessages = ({ write, transcript, isAsking, onHeard }: Options
   };
 
   return {
-    say: async (message) => {
+    say: async (message: SaidMessage): Promise<boolean> => {
       before ??= transcript === null ? Promise.resolve("") : readFile(transcript, "utf8").catch(() => "");
       if (hasHeard(await before, message.id)) {
         onHeard(message);
@@ -78,22 +62,25 @@ export const createMessages = ({ write, transcript, isAsking, onHeard }: Options
       if (phase === "written") give(entry);
       return true;
     },
-    takeBack: async (id) => {
+    takeBack: async (id: string): Promise<boolean> => {
       const entry = pending.get(id);
       if (entry === undefined || phase === "closed") return false;
       if (entry.isWritten) return await cancel(id);
       return pending.delete(id);
     },
-    begin: (message) => {
+    /** The line of a message that begins the turn. */
+    begin: (message: SaidMessage): string => {
       pending.set(message.id, { message, isWritten: true });
       return messageLine({ ...message, when: "next" });
     },
-    open: () => {
+    /** What is said from now on is written at once. Before this it is kept: a question that was deferred would be lost. */
+    open: (): void => {
       if (phase !== "kept") return;
       phase = "written";
       for (const entry of pending.values()) give(entry);
     },
-    take: (line) => {
+    /** Takes a line of the CLI; false: it is about something else. */
+    take: (line: unknown): boolean => {
       const replay = Replay.safeParse(line);
       if (replay.success) {
         const heard = pending.get(replay.data.uuid)?.message;
@@ -106,11 +93,14 @@ export const createMessages = ({ write, transcript, isAsking, onHeard }: Options
       resolve?.(data?.response.response?.cancelled === true);
       return resolve !== undefined;
     },
-    isWaiting: () => [...pending.values()].some(({ isWritten }) => isWritten),
-    recall: () => {
+    /** Whether the CLI has something in its queue: it begins a turn with it. */
+    isWaiting: (): boolean => [...pending.values()].some(({ isWritten }) => isWritten),
+    /** The turn is about to be deferred. What the CLI had in its queue would begin another one, and the question would be lost. */
+    recall: (): void => {
       for (const [id, { isWritten }] of pending) if (isWritten) void cancel(id);
       phase = "closed";
     },
+    /** No more is taken. */
     close,
   };
 };

@@ -3,8 +3,8 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { loginDirectory } from "../../config/model-credential.ts";
 import type { Box } from "../../lib/process/supervise.ts";
-import { createMeter } from "../../sandbox/meter.ts";
-import { noSandbox, type Entered, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
+import { createMeter, type Meter } from "../../sandbox/meter.ts";
+import { noSandbox, type Run, type Sandbox } from "../../sandbox/sandbox.ts";
 import type { AgentLaunch, AgentProcess, AgentStart } from "../agent.ts";
 import { projectName } from "./project-name.ts";
 import { modelVariables, ownMcpInside, waysOut, type TelemetryReceiver, type WaysOut } from "./routes.ts";
@@ -28,6 +28,8 @@ type Place = {
   box: Box | null;
   sandbox: AgentProcess["sandbox"];
   warnings: readonly string[];
+  /** Counts what it spends at the model; null: nothing does. */
+  meter: Meter | null;
   /** What its environment is made of. */
   given: Pick<WaysOut["inside"], "settings" | "receiver"> & { inside?: Record<string, string> };
   close: () => Promise<void>;
@@ -38,37 +40,30 @@ export const openPlace = async (
   request: AgentStart,
   { settings, env, receiver, origins, sandbox = noSandbox }: Surroundings,
   onDenied: Run["onDenied"],
-  meter = createMeter(),
 ): Promise<Place> => {
   const outside = { settings, receiver: receiver?.() ?? null };
   const facts = { mode: sandbox.mode, network: "open", limits: "none" } as const;
-  const open = { box: null, sandbox: facts, warnings: [], given: outside, close: async () => undefined };
+  const nothing = { box: null, meter: null, warnings: [], close: async () => undefined };
+  const open = { ...nothing, sandbox: facts, given: outside };
   if (sandbox.mode === "off") return open;
   const own = await ownMcp(request.launch, origins?.() ?? []);
-  const word = randomUUID();
+  const [word, meter] = [randomUUID(), createMeter()];
   const agentOauthToken = settings.agentOauthToken ?? (await loginToken(settings));
   const ways = waysOut({ ...outside, settings: { ...settings, agentOauthToken }, own, word, meter });
   const entered = await sandbox.enter({ ...(await runOf(request, { settings, env, ways })), word, onDenied });
-  return entered === null ? open : inside(request.launch, { mode: sandbox.mode, ways, entered });
+  if (entered === null) return open;
+  const { box, limits, model, warnings } = entered;
+  const { allowed, secrets = [] } = request.launch;
+  const network = allowed.hosts.length + secrets.length > 0 ? "hosts" : "model";
+  return {
+    box,
+    sandbox: { mode: sandbox.mode, network, limits },
+    warnings,
+    meter,
+    given: { ...ways.inside, inside: { ...modelVariables(model), ...entered.env } },
+    close: async () => await entered[Symbol.asyncDispose](),
+  };
 };
-
-const inside = (
-  { allowed, secrets = [] }: AgentLaunch,
-  { mode, ways, entered }: { mode: Sandbox["mode"]; ways: WaysOut; entered: Entered },
-): Place => ({
-  box: entered.box,
-  sandbox: {
-    mode,
-    network: allowed.hosts.length + secrets.length > 0 ? "hosts" : "model",
-    limits: entered.limits,
-  },
-  warnings: entered.warnings,
-  given: {
-    ...ways.inside,
-    inside: { ...modelVariables(entered.model), ...entered.env },
-  },
-  close: async () => await entered[Symbol.asyncDispose](),
-});
 
 /** Lets the run's MCP configuration name the service as it is called inside. Resolves to where it is; null: it is not named. */
 const ownMcp = async ({ mcpConfigFile }: AgentLaunch, origins: readonly string[]): Promise<string | null> => {
@@ -103,7 +98,7 @@ const runOf = async (
     cwd,
     writable: [launch.configDir, transcripts, ...also],
     readable: [...borrows, ...elsewhere],
-    ...(launch.mounts && { mounts: launch.mounts }),
+    mounts: launch.mounts,
     ports: launch.ports,
     routes: ways.routes,
     ...(launch.secrets && { secrets: launch.secrets }),

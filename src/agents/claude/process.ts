@@ -13,9 +13,7 @@ import { createSpending } from "./spending.ts";
 import type { ClaudeSettings } from "./settings.ts";
 import { isWork, startTurn, type RunningTurn } from "./turn.ts";
 
-type Options = Pick<AgentStart, "id" | "session" | "launch"> & {
-  asks: AgentStart["asks"];
-  hears: boolean;
+type Options = Pick<AgentStart, "id" | "session" | "launch" | "asks" | "hears"> & {
   /** Why it does not, as a warning at the first message; null: nobody is to tell it anything. */
   cannotHear: string | null;
   /** It asks again what the transcript leaves open. */
@@ -52,7 +50,7 @@ const closedOutputMs = 1000;
 
 /** A running CLI. Call it right after the spawn: earlier output may be lost. */
 export const createProcess = (options: Options): AgentProcess => {
-  const { id, session, launch, hears, settings, agent, redact, warnings, appended, denials } = options;
+  const { id, session, launch, settings, agent, redact, warnings, appended, denials } = options;
   let current: RunningTurn | null = null;
   let usable = true;
   let turns = 0;
@@ -213,7 +211,7 @@ export const createProcess = (options: Options): AgentProcess => {
     turns: () => turns,
     turn,
     say: async (message) => {
-      if (hears) return await messages.say(message);
+      if (options.hears) return await messages.say(message);
       if (options.cannotHear !== null) tell({ type: "warning", message: options.cannotHear });
       return false;
     },

@@ -51,15 +51,8 @@ type ReadOutput = {
   onChunk: (bytes: number) => void;
 };
 
-type OutputReader = {
-  /** Of the turn in flight, or of the last one. */
-  observed: () => Observed;
-  /** Later output belongs to another turn. A late result of the one before is dropped. */
-  nextTurn: () => void;
-};
-
 /** Reads both streams to their end, whatever the event handler does: an agent whose pipe is full loses output. */
-export const readOutput = (options: ReadOutput): OutputReader => {
+export const readOutput = (options: ReadOutput) => {
   const { stdout, stderr, redact, emit, onRequest, onLine, onChunk } = options;
   const decoder = createDecoder();
   const { facts } = decoder;
@@ -119,8 +112,10 @@ export const readOutput = (options: ReadOutput): OutputReader => {
   });
   stderr.on("data", (chunk: Buffer) => observed.stderr.push(chunk));
   return {
-    observed: () => observed,
-    nextTurn: () => {
+    /** Of the turn in flight, or of the last one. */
+    observed: (): Observed => observed,
+    /** Later output belongs to another turn. A late result of the one before is dropped. */
+    nextTurn: (): void => {
       decoder.nextTurn();
       observed = createObserved(facts);
       firstTurn = false;

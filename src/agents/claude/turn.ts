@@ -35,28 +35,6 @@ type StartTurn = {
   atEnd: () => AgentEvent[];
 };
 
-export type RunningTurn = {
-  isLast: boolean;
-  /** Gives the agent the prompt (null: it has ended), and yields what comes of it. */
-  events: (input: string | null) => AsyncGenerator<TurnEvent, void, void>;
-  /** Accepts an event. False: the turn has its result already. */
-  accept: (event: AgentEvent) => boolean;
-  /** The CLI wrote a line. */
-  lineRead: () => void;
-  /** All events of a piece of output have come. True: the turn has ended. */
-  flush: () => boolean;
-  /** The process has exited. */
-  exited: (ended: EndedProcess) => void;
-  /** The service is ending the process. */
-  ending: (reason: unknown) => void;
-  /** Whether it waits for a person, without a limit of silence. */
-  onWait: (isWaiting: boolean) => void;
-  /** Ends the process, which asks again when the session is resumed. */
-  defer: () => void;
-  /** The question that it was to go on with is lost. */
-  lost: () => void;
-};
-
 /** From the request to stop to TERM, and from there to KILL. With the sweep it stays below 2 s. */
 export const stopLimits = { interruptMs: 700, killSeconds: 0.5 };
 
@@ -64,7 +42,7 @@ export const stopLimits = { interruptMs: 700, killSeconds: 0.5 };
  * Supervises one turn. Every early end goes the same way: the CLI is asked to stop, which leaves it ready for the next
  * turn; if no result comes, it gets TERM and KILL. A last turn ends with its process, which is ended at once.
  */
-export const startTurn = (begin: StartTurn): RunningTurn => {
+export const startTurn = (begin: StartTurn) => {
   const { turn, settings, agent, end, observed, spent } = begin;
   const { isLast = false } = turn;
   const began = performance.now();
@@ -130,7 +108,8 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
 
   return {
     isLast,
-    events: async function* (input) {
+    /** Gives the agent the prompt (null: it has ended), and yields what comes of it. */
+    events: async function* (input: string | null): AsyncGenerator<TurnEvent, void, void> {
       try {
         const identity = isLast ? await agent.identity : null;
         if (identity !== null && cause === null) yield { type: "ready", identity };
@@ -149,7 +128,8 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
         await over.promise;
       }
     },
-    accept: (event) => {
+    /** Accepts an event. False: the turn has its result already. */
+    accept: (event: AgentEvent): boolean => {
       if (answered && !isLast && event.type !== "warning") return false;
       if (event.type !== "result") {
         worked ||= isWork(event);
@@ -167,27 +147,36 @@ export const startTurn = (begin: StartTurn): RunningTurn => {
       }
       return true;
     },
-    lineRead: () => {
+    /** The CLI wrote a line. */
+    lineRead: (): void => {
       const { turnOpen, workedSinceResult } = observed.facts;
       limits.line({ begun: turnOpen, answering: workedSinceResult });
     },
-    flush: () => {
+    /** All events of a piece of output have come. True: the turn has ended. */
+    flush: (): boolean => {
       if (answered && !isLast && !done) finish({ exitCode: null, signal: null });
       else wake();
       return done;
     },
-    exited: (ended) => {
+    /** The process has exited. */
+    exited: (ended: EndedProcess): void => {
       if (done) return;
       for (const message of endWarnings({ ended, observed, cause }))
         waiting.push({ type: "warning", message });
       finish(ended);
     },
-    ending: (reason) => void because("aborted", reason),
+    /** The service is ending the process. */
+    ending: (reason: unknown): void => void because("aborted", reason),
+    /** Whether it waits for a person, without a limit of silence. */
     onWait: limits.rest,
-    defer: () => stop("deferred"),
-    lost: () => stop("lost"),
+    /** Ends the process, which asks again when the session is resumed. */
+    defer: (): void => stop("deferred"),
+    /** The question that it was to go on with is lost. */
+    lost: (): void => stop("lost"),
   };
 };
+
+export type RunningTurn = ReturnType<typeof startTurn>;
 
 /** Whether the model said or did something. */
 export const isWork = ({ type }: AgentEvent): boolean =>

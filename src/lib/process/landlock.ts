@@ -18,11 +18,9 @@ export const landlockVersion = async (): Promise<number> => {
   );
 };
 
-/** The number of prctl. */
-const prctlCall = new Map([
-  ["x64", 157],
-  ["arm64", 167],
-]).get(process.arch);
+/** Numbers of prctl. */
+const prctlCalls: Record<string, number> = { x64: 157, arm64: 167 };
+const prctlCall = prctlCalls[process.arch];
 
 /** What a run may use. Absolute paths; those that do not exist are left out. */
 export type Fence = {

@@ -1,4 +1,5 @@
-import { realpath, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { findExecutable } from "./executable.ts";
@@ -27,19 +28,13 @@ const placesOf = async (file: string): Promise<string[]> => {
   if (installed !== undefined) return [installed];
   const directory = dirname(file);
   for (let at = directory; !holdsHome(at); at = dirname(at))
-    if (await exists(join(at, "package.json"))) return [at];
+    if (existsSync(join(at, "package.json"))) return [at];
   const library = join(dirname(directory), "lib");
   if (basename(directory) === "bin")
-    return (await exists(library)) ? [directory, await realpath(library)] : [directory];
+    return existsSync(library) ? [directory, await realpath(library)] : [directory];
   return [holdsHome(directory) ? file : directory];
 };
 
 /** A package.json lies there by accident. */
 const holdsHome = (directory: string): boolean =>
   directory === "/" || `${homedir()}/`.startsWith(`${directory}/`);
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );

@@ -40,23 +40,20 @@ const refused: Instruction = [answer, 0, 0, 0x00050001];
 /** The lower half of an argument. The first one is 0. */
 const loadArgument = (nth: number): Instruction => [load, 0, 0, 16 + 8 * nth];
 
+/** Goes on where the loaded value is one of these, else behind what is `skipped`. */
+const ifOneOf = (values: readonly number[], skipped: number): Instruction[] =>
+  values.map((value, at) => {
+    const rest = values.length - at - 1;
+    return [ifEqual, rest, rest === 0 ? skipped : 0, value];
+  });
+
 /** Netlink tells a program its own addresses. Others have no namespace: with vsock one talks to the machine's own host. */
 const [unix, ipv4, ipv6, netlink] = [1, 2, 10, 16];
-
-const only = (...families: number[]): Instruction[] => [
-  loadArgument(0),
-  ...families.map((family, at): Instruction => {
-    const rest = families.length - at - 1;
-    return [ifEqual, rest, rest === 0 ? 1 : 0, family];
-  }),
-  allowed,
-  refused,
-];
 
 /** What follows a call of socket: family, type, protocol. */
 const judges = {
   /** All that bubblewrap confines. */
-  usual: only(unix, ipv4, ipv6, netlink),
+  usual: [loadArgument(0), ...ifOneOf([unix, ipv4, ipv6, netlink], 1), allowed, refused],
   /** For what needs no network: it also stays in its process group, which can be ended as a whole. */
   none: [refused],
   tcp: [
@@ -88,12 +85,12 @@ const withoutFastOpen = (flags: number): Instruction[] => [
 ];
 
 /** The argument is 0, by which a call means the caller: a filter does not know its number. */
-const isZero = (nth: number): Instruction[] => [loadArgument(nth), [ifEqual, 0, 1, 0], allowed, refused];
+const isZero = (nth: number): Instruction[] => [loadArgument(nth), ...ifOneOf([0], 1), allowed, refused];
 
 /** The same of the second one. The first one says that it is a process, and no group or user. */
 const isOwnProcess = (process: number): Instruction[] => [
   loadArgument(0),
-  [ifEqual, 0, 3, process],
+  ...ifOneOf([process], 3),
   ...isZero(1),
 ];
 
@@ -116,11 +113,7 @@ const when = ([calls, judge]: Rule, architecture: number): Instruction[] => {
   const numbers = calls
     .map((name) => callNumbers[name][architecture])
     .filter((each) => typeof each === "number");
-  const jumps = numbers.map((number, at): Instruction => {
-    const rest = numbers.length - at - 1;
-    return [ifEqual, rest, rest === 0 ? judge.length : 0, number];
-  });
-  return numbers.length === 0 ? [] : [...jumps, ...judge];
+  return numbers.length === 0 ? [] : [...ifOneOf(numbers, judge.length), ...judge];
 };
 
 /**

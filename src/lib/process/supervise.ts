@@ -277,16 +277,11 @@ const closed = (stream: Readable): Promise<void> =>
  * agents running: util-linux `setpriv`, which preserves the pid. Empty where it is missing (or BusyBox's, which lacks the
  * option); recovery at the next start then ends the agents.
  */
-const parentDeathSignal = (): Promise<string[]> => (deathPrefix ??= findPrefix());
-
-let deathPrefix: Promise<string[]> | undefined;
-
-const setpriv = ["setpriv", "--pdeathsig", "TERM", "--"];
-
-const findPrefix = async (): Promise<string[]> => {
-  const [program = "", ...args] = setpriv;
-  return promisify(execFile)(program, [...args, "true"]).then(
-    () => setpriv,
+const parentDeathSignal = (): Promise<string[]> =>
+  (deathPrefix ??= promisify(execFile)("setpriv", [...deathOptions, "true"]).then(
+    () => ["setpriv", ...deathOptions],
     () => [],
-  );
-};
+  ));
+
+const deathOptions = ["--pdeathsig", "TERM", "--"];
+let deathPrefix: Promise<string[]> | undefined;
