@@ -21,6 +21,7 @@ const suites = [
   "src/repos/outcome.test.ts",
   "src/sandbox/arguments.test.ts",
   "src/sandbox/door-load.test.ts",
+  "src/sandbox/choice.test.ts",
   "src/sandbox/probe.test.ts",
   "src/sandbox/sandbox.test.ts",
   "src/telemetry/sql-sink.test.ts",

@@ -35,20 +35,9 @@ export const newRecord = (
 export const answerOf = (record: CompletionRecord) => {
   const { uuid, status, result, session_id, cost_usd, duration_ms, num_turns, is_error, usage, error } =
     record;
-  const facts = {
-    uuid,
-    status,
-    result,
-    session_id,
-    cost_usd,
-    duration_ms,
-    num_turns,
-    is_error,
-    usage,
-    error,
-  };
+  const facts = { uuid, status, result, session_id, cost_usd, duration_ms, num_turns, is_error, usage };
   const [success, code] = [status === "completed", record.error_code];
-  return { success, ...facts, code, poll_url: null, completion: toCompletion(record) };
+  return { success, ...facts, error, code, poll_url: null, completion: toCompletion(record) };
 };
 
 /** The answer to one without. */

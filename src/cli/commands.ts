@@ -5,7 +5,7 @@ import { addCompletionCommand } from "./completion.ts";
 import { addContainerCommands } from "./container-commands.ts";
 import { addOperationCommands, type Asked } from "./operation-commands.ts";
 import { addSecretsCommand } from "./secret-commands.ts";
-import { createProgramOf, hintAtHelp, type Lazily } from "./options.ts";
+import { createProgramOf, hintAtHelp, lazilyOf } from "./options.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { addRunCommands } from "./task-commands.ts";
 
@@ -14,10 +14,7 @@ import { addRunCommands } from "./task-commands.ts";
  * @param finish called with the exit code of the command that ran
  */
 export const createProgram = (finish: (code: number) => void): Command => {
-  const lazily: Lazily =
-    (load) =>
-    async (...args) =>
-      finish(await (await load())(...args));
+  const lazily = lazilyOf(finish);
   const program = createProgramOf(
     "svc",
     "Runs a coding agent on git repositories: submit a task, get back a branch or a pull request.",

@@ -37,7 +37,8 @@ export const addOperationCommands = (
   operations: Definitions,
   run: (asked: Asked) => Promise<void>,
 ): Record<string, Command> => {
-  const byPath = Map.groupBy(Object.values(operations), ({ command }) => command?.name);
+  const named = Object.entries(operations).map(([name, operation]) => ({ ...operation, name }));
+  const byPath = Map.groupBy(named, ({ command }) => command?.name);
   const commands: Record<string, Command> = {};
   for (const [path, same] of byPath) {
     const [first] = same;
@@ -46,13 +47,15 @@ export const addOperationCommands = (
   return commands;
 };
 
+type Named = McpOperation & { name: string };
+
 const declare = (
   program: Command,
   path: string,
-  same: McpOperation[],
+  same: Named[],
   run: (asked: Asked) => Promise<void>,
 ): Command => {
-  const [first] = same as [McpOperation];
+  const [first] = same as [Named];
   const words = path.split(" ");
   const parent = program.commands.find((each) => words.length > 1 && each.name() === words[0]) ?? program;
   const command = parent

@@ -35,10 +35,13 @@ export const hintAtHelp = (program: Command, path = program.name()): void => {
   }
 };
 
-/** Turns a function that imports an action into the action of a command. */
-export type Lazily = <Args extends unknown[]>(
-  load: () => Promise<Action<Args>>,
-) => (...args: Args) => Promise<void>;
+/** Turns a function that imports an action into the action of a command, which ends with its exit code. */
+export const lazilyOf =
+  (finish: (code: number) => void) =>
+  <Args extends unknown[]>(load: () => Promise<Action<Args>>) =>
+  async (...args: Args): Promise<void> =>
+    finish(await (await load())(...args));
+export type Lazily = ReturnType<typeof lazilyOf>;
 
 export const json = ["--json", "print the service's answer as JSON"] as const;
 

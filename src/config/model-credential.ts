@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { variables, type Settings } from "./variables.ts";
@@ -24,10 +24,7 @@ export const modelCredential = (settings: Credentials): string | null => {
 export const credentialDigest = (settings: Credentials & Pick<Settings, "podName">): string => {
   const [token] = names.flatMap((name) => settings[name] ?? []);
   const login = `${settings.podName}:${loginDirectory(settings)}`;
-  return createHash("sha256")
-    .update(token ?? login)
-    .digest("hex")
-    .slice(0, 12);
+  return hash("sha256", token ?? login).slice(0, 12);
 };
 
 /** What becomes of a job at a usage limit, unless its profile says so: that of a subscription ends by itself. */

@@ -6,9 +6,7 @@ import { operation } from "./operation.ts";
 const words = z.string().max(100_000, "must have at most 100,000 characters").default("");
 export const AnswerInput = z.strictObject({
   job_id: JobId,
-  id: z.string().max(200).default("").meta({
-    description: "The id of waiting; empty: whatever the job waits for now",
-  }),
+  id: z.string().max(200).default("").describe("The id of waiting; empty: whatever the job waits for now"),
   answers: z
     .record(
       z.string().max(10_000),
@@ -19,14 +17,14 @@ export const AnswerInput = z.strictObject({
       description: "By the text of each question: a label of its options, a list of labels, or own words",
       example: { "Which database?": "SQLite" },
     }),
-  text: words.meta({ description: "Answers the first question, in own words or by a label" }),
+  text: words.describe("Answers the first question, in own words or by a label"),
   approve: z
     .boolean()
     .nullable()
     .default(null)
-    .meta({ description: "Of a plan: true: go on by it; false: not, and with feedback: plan anew" }),
-  feedback: words.meta({ description: "Of a plan: words that the agent gets" }),
-  plan: words.meta({ description: "With approve: the plan to go on by, in place of the agent's" }),
+    .describe("Of a plan: true: go on by it; false: not, and with feedback: plan anew"),
+  feedback: words.describe("Of a plan: words that the agent gets"),
+  plan: words.describe("With approve: the plan to go on by, in place of the agent's"),
 });
 export type AnswerInput = z.infer<typeof AnswerInput>;
 
@@ -39,7 +37,6 @@ export type Answer =
 
 export const answerOperations = {
   answer_job: operation({
-    name: "answer_job",
     title: "Answer a job's question",
     summary:
       "Answer what a running job waits for: its questions by answers or text, its plan by approve. The job goes on.",

@@ -22,9 +22,9 @@ export const Check = z
         "failed_before: it is red, and was so before the change, which does not fail the job; skipped: nothing that it is for has changed",
     }),
     ...facts,
-    before: CheckRun.nullable().meta({
-      description: "The same on the commit that the work began with; null: it was not needed",
-    }),
+    before: CheckRun.nullable().describe(
+      "The same on the commit that the work began with; null: it was not needed",
+    ),
   })
   .meta({ id: "JobCheck" });
 export type Check = z.infer<typeof Check>;

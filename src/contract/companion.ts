@@ -12,14 +12,13 @@ const SyncResult = z.string().optional().meta({
 
 export const companionOperations = {
   sync_companions: operation({
-    name: "sync_companions",
     title: "Sync companion repositories",
     summary: "Fetch the companion repositories of the instance that answers, now.",
     input: z.strictObject({
       target: z
         .enum(["all", ...companionTargets])
         .default("all")
-        .meta({ description: "Which to fetch" }),
+        .describe("Which to fetch"),
     }),
     output: z.object({ hooks: SyncResult, bundle: SyncResult, hub: SyncResult }),
     http: { method: "post", path: "/admin/sync", query: true },

@@ -32,8 +32,8 @@ export const Completion = z
     ended_at: Instant.nullable().meta({ example: "2026-03-02T09:15:21.420Z" }),
     usage: Usage.nullable(),
     model: z.string().nullable().meta({ example: "sonnet" }),
-    error: z.string().nullable().meta({ description: "What went wrong, and what to do; null: nothing" }),
-    error_code: z.string().nullable().meta({ description: "Stable identifier of the failure, snake_case" }),
+    error: z.string().nullable().describe("What went wrong, and what to do; null: nothing"),
+    error_code: z.string().nullable().describe("Stable identifier of the failure, snake_case"),
     meta: z.string().meta({ description: "As given by the caller", example: "{}" }),
   })
   .meta({ id: "Completion" });
@@ -41,18 +41,17 @@ export type Completion = z.infer<typeof Completion>;
 
 /** Ids become paths and keys. An id of another form is unknown. */
 export const completionIdForm = /^[A-Za-z0-9\-_.:]{1,200}$/;
-const CompletionId = z.string().meta({ description: "The uuid that the caller submitted" });
+const CompletionId = z.string().describe("The uuid that the caller submitted");
 
 const Meta = z
   .string()
   .max(10_000)
   .default("{}")
   .refine(isJsonObject, "must be a JSON object, as a string")
-  .meta({ description: "Data of the caller's own, a JSON object as a string; returned with the record" });
+  .describe("Data of the caller's own, a JSON object as a string; returned with the record");
 
 export const completionOperations = {
   agent_completions: operation({
-    name: "agent_completions",
     title: "Ask the agent",
     summary:
       "Send the loaded agent a message and get its answer. The same uuid continues its conversation, unless stateless. With wait false, fetch the answer with get_completion.",
@@ -66,31 +65,26 @@ export const completionOperations = {
         .string()
         .regex(completionIdForm, "must be 1 to 200 letters, digits and -_.:")
         .meta({ description: "Correlation id, chosen by the caller", example: "ticket-4711" }),
-      wait: z.boolean().default(true).meta({ description: "Answer only when the agent is done" }),
-      stateless: z.boolean().default(false).meta({ description: "Use a new session and resume none" }),
-      model: z.string().max(200).default("").meta({ description: "Empty: the agent's own" }),
-      max_turns: z.int().min(0).max(10_000).default(0).meta({ description: "0: the agent's own limit" }),
-      system_prompt: z.string().max(1_000_000).default("").meta({
-        description:
+      wait: z.boolean().default(true).describe("Answer only when the agent is done"),
+      stateless: z.boolean().default(false).describe("Use a new session and resume none"),
+      model: z.string().max(200).default("").describe("Empty: the agent's own"),
+      max_turns: z.int().min(0).max(10_000).default(0).describe("0: the agent's own limit"),
+      system_prompt: z
+        .string()
+        .max(1_000_000)
+        .default("")
+        .describe(
           "Replaces the text that the agent's package appends to the CLI's system prompt; empty: that text",
-      }),
+        ),
       effort: z.enum(["", "low", "medium", "high"]).default(""),
-      timeout: z
-        .int()
-        .min(0)
-        .max(604_800)
-        .default(0)
-        .meta({ description: "Seconds; 0: the agent's own limit" }),
+      timeout: z.int().min(0).max(604_800).default(0).describe("Seconds; 0: the agent's own limit"),
       meta: Meta,
     }),
     output: z.object({
       success: z.boolean().meta({ example: true }),
       status: CompletionStatus,
       uuid: Completion.shape.uuid,
-      poll_url: z
-        .string()
-        .nullable()
-        .meta({ description: "Where the answer will be; null: this is the answer" }),
+      poll_url: z.string().nullable().describe("Where the answer will be; null: this is the answer"),
       result: z.string().nullable().meta({ example: result }),
       session_id: Completion.shape.session_id,
       cost_usd: Completion.shape.cost_usd,
@@ -114,7 +108,6 @@ export const completionOperations = {
     errors: ["model_not_found", "completion_running", "capacity_full", "no_model_credential", "draining"],
   }),
   get_completion: operation({
-    name: "get_completion",
     title: "Get a completion",
     summary: "The record of a completion: its status and, when it has ended, the answer.",
     input: z.strictObject({ uuid: CompletionId }),
@@ -125,7 +118,6 @@ export const completionOperations = {
     errors: ["completion_not_found"],
   }),
   list_completions: operation({
-    name: "list_completions",
     title: "List completions",
     summary: "Completions, newest first.",
     input: z.strictObject({
@@ -143,7 +135,6 @@ export const completionOperations = {
     errors: [],
   }),
   cancel_completion: operation({
-    name: "cancel_completion",
     title: "Cancel a completion",
     summary: "Cancel a queued or running completion; one that has ended is returned unchanged.",
     input: z.strictObject({ uuid: CompletionId }),

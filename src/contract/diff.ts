@@ -7,7 +7,7 @@ export type DiffFormat = z.infer<typeof DiffFormat>;
 const ChangedFile = z
   .object({
     path: z.string().meta({ example: "src/date.ts" }),
-    old_path: z.string().nullable().meta({ description: "Where a renamed file was; null: not renamed" }),
+    old_path: z.string().nullable().describe("Where a renamed file was; null: not renamed"),
     status: z.enum(["added", "modified", "deleted", "renamed", "type_changed"]).meta({ example: "modified" }),
     insertions: z.int().meta({ example: 3 }),
     deletions: z.int().meta({ example: 2 }),
@@ -46,7 +46,7 @@ export const JobDiff = z
       insertions: z.int().meta({ example: 3 }),
       deletions: z.int().meta({ example: 2 }),
     }),
-    files: z.array(ChangedFile).meta({ description: "The first 1,000 changed files" }),
+    files: z.array(ChangedFile).describe("The first 1,000 changed files"),
     diff: z.string().meta({ description: "The change in the format that was asked for", example: patch }),
     truncated: z.boolean().meta({
       description: "diff has only its first files: more than max_bytes are there",
@@ -66,20 +66,19 @@ export type JobDiff = z.infer<typeof JobDiff>;
 
 export const diffOperations = {
   get_diff: operation({
-    name: "get_diff",
     title: "Get the change of a job",
     summary: "What a job has changed over its base, also while it runs: the changed files, and a patch.",
     input: z.strictObject({
-      job_id: z.string().meta({ description: "UUID of the job" }),
-      format: DiffFormat.default("patch").meta({
-        description: "patch: as git apply takes it; stat: changed lines of each file; names: the paths",
-      }),
+      job_id: z.string().describe("UUID of the job"),
+      format: DiffFormat.default("patch").describe(
+        "patch: as git apply takes it; stat: changed lines of each file; names: the paths",
+      ),
       max_bytes: z
         .int()
         .min(1000)
         .max(10_000_000)
         .default(100_000)
-        .meta({ description: "Size of diff at most; files that do not fit are left out of it" }),
+        .describe("Size of diff at most; files that do not fit are left out of it"),
     }),
     output: JobDiff.extend({ success: z.literal(true) }),
     http: { method: "get", path: "/jobs/{job_id}/diff" },

@@ -20,7 +20,6 @@ export type EnvironmentUsage = z.infer<typeof EnvironmentUsage>;
 
 export const environmentOperations = {
   clear_environments: operation({
-    name: "clear_environments",
     title: "Clear warm environments",
     command: { name: "cache clear", group: "Worktrees" },
     summary:

@@ -102,8 +102,8 @@ export class ServiceError extends Error {
 export const Failure = z
   .object({
     success: z.literal(false),
-    error: z.string().meta({ description: "A sentence that says what is wrong and what to do" }),
-    code: z.string().meta({ description: "Stable identifier of the failure, snake_case" }),
+    error: z.string().describe("A sentence that says what is wrong and what to do"),
+    code: z.string().describe("Stable identifier of the failure, snake_case"),
   })
   .meta({ id: "Failure" });
 

@@ -46,19 +46,18 @@ const Overview = z.object({
           description: "The first 12 digits of its SHA-256",
           example: "9f86d081884c",
         }),
-        until: Instant.meta({ description: "When the first of its jobs goes on" }),
+        until: Instant.describe("When the first of its jobs goes on"),
         jobs: z.int().meta({ description: "Jobs that are parked until then or later", example: 2 }),
       }),
     )
-    .meta({ description: "Credentials of the model whose usage limit is reached" }),
-  instances: z.array(Instance).meta({ description: "Live instances, by name" }),
+    .describe("Credentials of the model whose usage limit is reached"),
+  instances: z.array(Instance).describe("Live instances, by name"),
 });
 /** The instances that share the store, and their queue. */
 export type Overview = z.infer<typeof Overview>;
 
 export const instanceOperations = {
   list_instances: operation({
-    name: "list_instances",
     title: "List instances",
     command: { name: "instances", group: "Service" },
     summary:
@@ -84,8 +83,8 @@ export type Health = z.infer<typeof Health>;
 export const Check = z
   .object({
     name: z.string(),
-    status: z.enum(["ok", "warning", "fault"]).meta({ description: "fault: new jobs are refused, or fail" }),
-    message: z.string().meta({ description: "What was found, and what to do when it is not ok" }),
+    status: z.enum(["ok", "warning", "fault"]).describe("fault: new jobs are refused, or fail"),
+    message: z.string().describe("What was found, and what to do when it is not ok"),
   })
   .meta({ id: "Check" });
 export type Check = z.infer<typeof Check>;
@@ -94,24 +93,19 @@ export type Check = z.infer<typeof Check>;
 export const Readiness = z
   .object({
     ready: z.boolean(),
-    reasons: z.array(z.string()).meta({ description: "Why it is not ready, a sentence each" }),
-    checks: z.array(Check).meta({
-      description: "Each thing that was looked at. Where keys are set, only callers with a key see them",
-    }),
+    reasons: z.array(z.string()).describe("Why it is not ready, a sentence each"),
+    checks: z
+      .array(Check)
+      .describe("Each thing that was looked at. Where keys are set, only callers with a key see them"),
     companions: z
       .array(
         z.object({
           target: z.enum(companionTargets),
-          age_seconds: z
-            .number()
-            .nullable()
-            .meta({ description: "Since the last fetch that succeeded; null: none has" }),
+          age_seconds: z.number().nullable().describe("Since the last fetch that succeeded; null: none has"),
         }),
       )
-      .meta({ description: "The companion repositories that this instance fetches" }),
-    transcripts: z
-      .boolean()
-      .meta({ description: "Whether `POST /transcripts/mcp` reaches a transcript service" }),
+      .describe("The companion repositories that this instance fetches"),
+    transcripts: z.boolean().describe("Whether `POST /transcripts/mcp` reaches a transcript service"),
   })
   .meta({ id: "Readiness" });
 export type Readiness = z.infer<typeof Readiness>;

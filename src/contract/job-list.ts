@@ -7,15 +7,15 @@ const isInstant = (text: string): boolean =>
   [z.iso.date(), z.iso.datetime({ offset: true })].some((form) => form.safeParse(text).success);
 
 const ListJobsInput = z.strictObject({
-  limit: z.int().min(1).max(1000).default(20).meta({ description: "How many at most" }),
+  limit: z.int().min(1).max(1000).default(20).describe("How many at most"),
   status: z
     .union([z.enum(["", "all", "active"]), JobStatus])
     .default("")
-    .meta({ description: "Only this status; active: queued or running; empty or all: every status" }),
+    .describe("Only this status; active: queued or running; empty or all: every status"),
   outcome: z
     .union([z.enum([""]), Outcome])
     .default("")
-    .meta({ description: "Only jobs of which this came; empty: all" }),
+    .describe("Only jobs of which this came; empty: all"),
   session_id: z.string().max(200).default("").meta({
     description: "Only jobs of this agent session: that ran it, or wait to resume it; empty: all",
     example: "5a4d7a7e-0b44-4a3c-8a1e-6a5f6d8c2f11",
@@ -42,7 +42,7 @@ const ListJobsInput = z.strictObject({
     description: "Only jobs whose task has each of these words, as parts of words too, in any case",
     example: "date test",
   }),
-  cursor: z.string().max(200).default("").meta({ description: "next_cursor of the previous page" }),
+  cursor: z.string().max(200).default("").describe("next_cursor of the previous page"),
 });
 export type ListJobsInput = z.infer<typeof ListJobsInput>;
 
@@ -60,7 +60,6 @@ export type JobChange = z.infer<typeof JobChange>;
 
 export const jobListOperations = {
   list_jobs: operation({
-    name: "list_jobs",
     title: "List jobs",
     command: { name: "jobs", group: "Tasks" },
     summary:
@@ -70,10 +69,12 @@ export const jobListOperations = {
       success: z.literal(true),
       count: z.int().meta({ example: 1 }),
       jobs: z.array(Job),
-      next_cursor: z.string().nullable().meta({
-        description:
+      next_cursor: z
+        .string()
+        .nullable()
+        .describe(
           "Cursor of the next page; null: there is none. With outcome, repo_url, profile or q a page reads 2,000 jobs at most and may have fewer than limit",
-      }),
+        ),
     }),
     example: { jobs: [endedJob] },
     http: { method: "get", path: "/jobs" },

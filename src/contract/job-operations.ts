@@ -4,7 +4,6 @@ import { operation } from "./operation.ts";
 
 export const jobOperations = {
   run_task: operation({
-    name: "run_task",
     title: "Submit a task",
     summary: "Submit a task; returns the queued job at once. Call wait_for_job or get_job for its outcome.",
     input: RunTaskInput,
@@ -32,7 +31,6 @@ export const jobOperations = {
     ],
   }),
   get_job: operation({
-    name: "get_job",
     title: "Get a job",
     command: { name: "job", args: ["job_id"], group: "Tasks" },
     summary: "The full job, its output included.",
@@ -44,13 +42,12 @@ export const jobOperations = {
     errors: ["job_not_found"],
   }),
   wait_for_job: operation({
-    name: "wait_for_job",
     title: "Wait for a job",
     summary:
       "Wait until the job has ended or waits for an answer, at most timeout seconds, and return it. Call this again while its status is queued or running; answer first where waiting asks a question or has a plan.",
     input: z.strictObject({
       job_id: JobId,
-      timeout: z.int().min(1).max(50).default(45).meta({ description: "Seconds to wait at most" }),
+      timeout: z.int().min(1).max(50).default(45).describe("Seconds to wait at most"),
     }),
     output: JobAnswer,
     example: { job: endedJob },
@@ -59,7 +56,6 @@ export const jobOperations = {
     errors: ["job_not_found"],
   }),
   cancel_job: operation({
-    name: "cancel_job",
     title: "Cancel a job",
     command: { name: "cancel", args: ["job_id"], group: "Tasks" },
     summary: "Cancel a queued or running job; a job that has ended is returned unchanged.",
@@ -71,7 +67,6 @@ export const jobOperations = {
     errors: ["job_not_found", "store_unavailable"],
   }),
   list_files: operation({
-    name: "list_files",
     title: "List the files of a job",
     summary: "The files that the agent left in .svc/out of its worktree.",
     input: z.strictObject({ job_id: JobId }),

@@ -17,11 +17,11 @@ export const JobRepository = z
   .object({
     repo_url: z.string().meta({ example: "https://github.com/acme/lib" }),
     base_ref: z.string().meta({ example: "main" }),
-    path: z.string().nullable().meta({ description: "Where it is checked out; null: not yet" }),
+    path: z.string().nullable().describe("Where it is checked out; null: not yet"),
     branch: z.string().nullable(),
     commit_sha: z.string().nullable(),
     pr_url: z.string().nullable(),
-    error: z.string().nullable().meta({ description: "Why its work could not be delivered" }),
+    error: z.string().nullable().describe("Why its work could not be delivered"),
   })
   .meta({ id: "JobRepository" });
 export type JobRepository = z.infer<typeof JobRepository>;

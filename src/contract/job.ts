@@ -116,10 +116,10 @@ export type Denied = z.infer<typeof Denied>;
 const JobSandbox = z
   .object({
     mode: z.enum(["off", "bwrap", "landlock"]),
-    network: z.enum(["none", "model", "hosts", "open"]).meta({
-      description: "What the agent can reach: nothing, the model, hosts that are named too, everything",
-    }),
-    limits: z.enum(["cgroup", "rlimit", "none"]).meta({ description: "What limits memory and processes" }),
+    network: z
+      .enum(["none", "model", "hosts", "open"])
+      .describe("What the agent can reach: nothing, the model, hosts that are named too, everything"),
+    limits: z.enum(["cgroup", "rlimit", "none"]).describe("What limits memory and processes"),
     denied: z.array(Denied),
   })
   .meta({ id: "JobSandbox" });
@@ -144,19 +144,20 @@ export type Question = z.infer<typeof Question>;
 /** What a running job waits for. */
 export const Waiting = z
   .object({
-    kind: z.enum(["question", "plan", "limit", "model"]).meta({
-      description:
+    kind: z
+      .enum(["question", "plan", "limit", "model"])
+      .describe(
         "limit: a usage limit of the model is reached; model: the model did not answer; nobody is asked then",
-    }),
+      ),
     id: z
       .string()
       .meta({ description: "Of this question or plan", example: "toolu_01A09q90qw90lq917835lq9" }),
-    questions: z.array(Question).meta({ description: "Only of a question" }),
-    plan: z.string().nullable().meta({ description: "The plan to be approved, at most 51,200 bytes" }),
+    questions: z.array(Question).describe("Only of a question"),
+    plan: z.string().nullable().describe("The plan to be approved, at most 51,200 bytes"),
     asked_at: Instant,
-    until: Instant.meta({
-      description: "When the job fails if nobody has answered; of limit and model: when it goes on by itself",
-    }),
+    until: Instant.describe(
+      "When the job fails if nobody has answered; of limit and model: when it goes on by itself",
+    ),
   })
   .meta({ id: "Waiting" });
 export type Waiting = z.infer<typeof Waiting>;
@@ -174,7 +175,7 @@ export const Message = z
       example: "queued",
       description: "taken: the agent has it; withdrawn: it was taken back before",
     }),
-    at: Instant.meta({ description: "When the service got it" }),
+    at: Instant.describe("When the service got it"),
   })
   .meta({ id: "Message" });
 export type Message = z.infer<typeof Message>;
@@ -194,7 +195,7 @@ export type JobFile = z.infer<typeof JobFile>;
 
 /** Why a queued job is not begun although there is room. */
 const Held = z
-  .object({ reason: z.literal("limit"), until: Instant.meta({ description: "When it can begin" }) })
+  .object({ reason: z.literal("limit"), until: Instant.describe("When it can begin") })
   .meta({ id: "Held" });
 export const Job = z
   .object({
@@ -215,8 +216,8 @@ export const Job = z
     exit_code: z.int().nullable(),
     session_id: z.string().nullable(),
     pr_url: z.string().nullable(),
-    output: z.string().nullable().meta({ description: "The agent's final text, at most 51,200 bytes" }),
-    error: z.string().nullable().meta({ description: "What went wrong, at most 10,240 bytes" }),
+    output: z.string().nullable().describe("The agent's final text, at most 51,200 bytes"),
+    error: z.string().nullable().describe("What went wrong, at most 10,240 bytes"),
     created_at: Instant,
     started_at: Instant.nullable(),
     ended_at: Instant.nullable(),
@@ -230,69 +231,66 @@ export const Job = z
     diff_stat: z
       .object({ files: z.int(), insertions: z.int(), deletions: z.int() })
       .nullable()
-      .meta({ description: "What the branch changes over its base, with those of further repositories" }),
-    outcome: Outcome.nullable().meta({
-      description:
-        "What came of it: changed, no_change, answered, question (the agent cannot go on without an answer), checks_failed, or plan (it was not approved); null: it has not ended, or its agent did not come to an end",
-    }),
+      .describe("What the branch changes over its base, with those of further repositories"),
+    outcome: Outcome.nullable().describe(
+      "What came of it: changed, no_change, answered, question (the agent cannot go on without an answer), checks_failed, or plan (it was not approved); null: it has not ended, or its agent did not come to an end",
+    ),
     summary: z
       .string()
       .nullable()
       .meta({ description: "What the agent says it did, at most 2,048 bytes", example: "Fixed the test." }),
-    setup: JobSetup.nullable().meta({
-      description:
-        "How its worktree was made ready for the agent; null: there is nothing to do, or it was not yet done",
-    }),
-    checks: z.array(Check).meta({
-      description: "What the service ran on the work when its agent had ended; empty: nothing",
-    }),
-    waiting: Waiting.nullable().meta({
-      description:
-        "What the running job waits for, until POST /jobs/{id}/answer, the reset of a usage limit, or the model is asked again; null: for nothing",
-    }),
-    held: Held.nullable().meta({
-      description:
-        "Why the queued job is not begun: limit: other jobs wait for the usage limit of its credential; null: it waits for its turn",
-    }),
-    messages: z.array(Message).meta({ description: "What was said to its agent while it ran, in order" }),
-    files: z.array(JobFile).meta({
-      description:
-        "What lay in .svc/out of the worktree when its agent had ended; GET /jobs/{id}/files/{path}",
-    }),
-    repositories: z.array(JobRepository).meta({
-      description: "Further repositories, without repo_url; failed with push_failed when one has an error",
-    }),
+    setup: JobSetup.nullable().describe(
+      "How its worktree was made ready for the agent; null: there is nothing to do, or it was not yet done",
+    ),
+    checks: z
+      .array(Check)
+      .describe("What the service ran on the work when its agent had ended; empty: nothing"),
+    waiting: Waiting.nullable().describe(
+      "What the running job waits for, until POST /jobs/{id}/answer, the reset of a usage limit, or the model is asked again; null: for nothing",
+    ),
+    held: Held.nullable().describe(
+      "Why the queued job is not begun: limit: other jobs wait for the usage limit of its credential; null: it waits for its turn",
+    ),
+    messages: z.array(Message).describe("What was said to its agent while it ran, in order"),
+    files: z
+      .array(JobFile)
+      .describe("What lay in .svc/out of the worktree when its agent had ended; GET /jobs/{id}/files/{path}"),
+    repositories: z
+      .array(JobRepository)
+      .describe("Further repositories, without repo_url; failed with push_failed when one has an error"),
     failure_reason: FailureReason.nullable(),
     retryable: z.boolean().nullable(),
     attempt: z.int().meta({ description: "0 until the job is claimed for the first time", example: 0 }),
     model: z.string().nullable().meta({ example: "sonnet" }),
     num_turns: z.int().nullable(),
-    cost_usd: z.number().nullable().meta({ description: "USD, of all attempts; null: not known" }),
+    cost_usd: z.number().nullable().describe("USD, of all attempts; null: not known"),
     cost_estimated: z.boolean().meta({
       example: false,
       description:
         "Whether cost_usd, or a part of it, was reckoned from tokens: a run ended without a result",
     }),
-    usage: Usage.nullable().meta({ description: "Of all attempts" }),
-    duration_ms: z.int().nullable().meta({ description: "How long processes worked on it" }),
+    usage: Usage.nullable().describe("Of all attempts"),
+    duration_ms: z.int().nullable().describe("How long processes worked on it"),
     worktree_id: z.string().nullable(),
-    salvage_ref: z.string().nullable().meta({
-      description:
+    salvage_ref: z
+      .string()
+      .nullable()
+      .describe(
         "Ref in cached_clone with the work that was not on a pushed branch when the job ended without success or its worktree was removed",
-    }),
-    cached_clone: z.string().nullable().meta({
-      description:
+      ),
+    cached_clone: z
+      .string()
+      .nullable()
+      .describe(
         "Git directory on the instance that has salvage_ref, and the branch if it is not pushed; null: nothing is checked out yet",
-    }),
-    warnings: z
-      .array(z.string())
-      .meta({ description: "What the service left out or could not do, a sentence each" }),
-    sandbox: JobSandbox.nullable().meta({
-      description: "What the agent is kept in, and what it was refused; null: it has not started",
-    }),
-    stages: z.array(Stage).meta({ description: "When the job passed each step, in order" }),
-    options: JobOptions.meta({ description: "What the submission changed for this job alone" }),
-    allow_hosts: z.array(z.string()).meta({ description: "Hosts that the submission named" }),
+      ),
+    warnings: z.array(z.string()).describe("What the service left out or could not do, a sentence each"),
+    sandbox: JobSandbox.nullable().describe(
+      "What the agent is kept in, and what it was refused; null: it has not started",
+    ),
+    stages: z.array(Stage).describe("When the job passed each step, in order"),
+    options: JobOptions.describe("What the submission changed for this job alone"),
+    allow_hosts: z.array(z.string()).describe("Hosts that the submission named"),
   })
   .meta({ id: "Job" });
 export type Job = z.infer<typeof Job>;
@@ -313,28 +311,31 @@ export const RunTaskInput = z.strictObject({
     description: "Git repository; empty: that of worktree_id or session_id, else an empty directory",
     example: "https://github.com/acme/app",
   }),
-  profile: z.string().max(200).default("").meta({
-    description:
-      "Profile name; empty or auto: the first whose match rules apply, else SERVICE_DEFAULT_PROFILE",
-  }),
-  base_ref: z.string().max(255).default("").meta({
-    description:
+  profile: z
+    .string()
+    .max(200)
+    .default("")
+    .describe("Profile name; empty or auto: the first whose match rules apply, else SERVICE_DEFAULT_PROFILE"),
+  base_ref: z
+    .string()
+    .max(255)
+    .default("")
+    .describe(
       "Branch or tag the work is based on; empty: SERVICE_BASE_REF (main) where the repository has it, else its default branch",
-  }),
-  session_id: z.string().max(200).default("").meta({ description: "Agent session to resume" }),
-  file_path: z.string().max(4096).default("").meta({
-    description: "MCP config file under the shared file system, merged into the job's configuration",
-  }),
-  create_repo: z
-    .boolean()
-    .default(false)
-    .meta({ description: "Create the repository on the git host if it is missing" }),
-  private: z.boolean().default(true).meta({ description: "Whether a repository that is created is private" }),
+    ),
+  session_id: z.string().max(200).default("").describe("Agent session to resume"),
+  file_path: z
+    .string()
+    .max(4096)
+    .default("")
+    .describe("MCP config file under the shared file system, merged into the job's configuration"),
+  create_repo: z.boolean().default(false).describe("Create the repository on the git host if it is missing"),
+  private: z.boolean().default(true).describe("Whether a repository that is created is private"),
   worktree_id: z
     .string()
     .max(200)
     .default("")
-    .meta({ description: "Worktree to run in: one from prepare_worktree, or that of an earlier job" }),
+    .describe("Worktree to run in: one from prepare_worktree, or that of an earlier job"),
   allow_hosts: z
     .array(z.string().max(300))
     .max(100)
@@ -351,11 +352,13 @@ export const RunTaskInput = z.strictObject({
       description: "Further repositories, each with a branch and a pull request of its own; need repo_url",
       example: [{ repo_url: "https://github.com/acme/lib", base_ref: "main" }],
     }),
-  options: RunOptions.prefault({}).meta({ description: "Changes for this job alone" }),
-  wait: z.boolean().default(false).meta({
-    description:
+  options: RunOptions.prefault({}).describe("Changes for this job alone"),
+  wait: z
+    .boolean()
+    .default(false)
+    .describe(
       "Answer only when the job has ended or waits for a person; it continues if the caller disconnects",
-  }),
+    ),
 });
 export type RunTaskInput = z.infer<typeof RunTaskInput>;
 

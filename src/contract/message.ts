@@ -14,19 +14,15 @@ export const MessageInput = z.strictObject({
     .refine((text) => text.trim() !== "", "must not be blank")
     .refine((text) => bytes.encode(text).length <= 32_768, "must have at most 32,768 bytes")
     .meta({ description: "What to say to the agent, in plain words", example: "Keep the old endpoint, too" }),
-  when: MessageWhen.default("next").meta({
-    description:
-      "next: between two steps of its work; now: it drops what it does at this moment; later: when it is done with the rest",
-  }),
+  when: MessageWhen.default("next").describe(
+    "next: between two steps of its work; now: it drops what it does at this moment; later: when it is done with the rest",
+  ),
 });
 export type MessageInput = z.infer<typeof MessageInput>;
 
 export const TakeBackInput = z.strictObject({
   job_id: JobId,
-  message_id: z
-    .string()
-    .max(200)
-    .meta({ description: "The id of the message, or at least eight digits it begins with" }),
+  message_id: z.string().max(200).describe("The id of the message, or at least eight digits it begins with"),
 });
 export type TakeBackInput = z.infer<typeof TakeBackInput>;
 
@@ -45,16 +41,15 @@ export const continueInput = (job: Job, session_id: string, task: string) => {
 
 export const messageOperations = {
   message_job: operation({
-    name: "message_job",
     title: "Say something to a job's agent",
     summary:
       "Say something to the agent of a queued or running job, without a stop. One that has ended is continued by another job, in the same session.",
     input: MessageInput,
     output: z.object({
       success: z.literal(true),
-      message: Message.optional().meta({ description: "Absent: the job had ended" }),
+      message: Message.optional().describe("Absent: the job had ended"),
       continued: z.literal(true).optional(),
-      job: Job.optional().meta({ description: "The job that continues the one that had ended" }),
+      job: Job.optional().describe("The job that continues the one that had ended"),
     }),
     http: { method: "post", path: "/jobs/{job_id}/messages" },
     annotations: { readOnly: false, destructive: true, idempotent: false },
@@ -67,7 +62,6 @@ export const messageOperations = {
     ],
   }),
   take_back_message: operation({
-    name: "take_back_message",
     title: "Take a message back",
     summary:
       "Take back a message that the agent has not taken up. It stays queued as long as the agent has not confirmed that.",

@@ -16,8 +16,6 @@ export type McpOperation<
   Input extends z.ZodObject = z.ZodObject,
   Output extends z.ZodObject = z.ZodObject,
 > = {
-  /** Name of the MCP tool and of the client's method. */
-  name: string;
   title: string;
   summary: string;
   input: Input;
@@ -72,7 +70,7 @@ export const operation = <Input extends z.ZodObject, Output extends z.ZodObject>
 export const hasBody = ({ http: { method, query } }: Operation): boolean =>
   (method === "post" || method === "put") && query !== true;
 
-/** The registry of a program: its operations by name. */
+/** The registry of a program: its operations by name, which is that of the MCP tool and of the client's method. */
 export type Definitions = Record<string, McpOperation>;
 
 /** Names of the MCP tools, in order. */

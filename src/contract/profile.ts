@@ -17,14 +17,13 @@ export const Profile = z
     source: z
       .string()
       .meta({ description: "Where it was read from: bundled, or its path", example: "bundled" }),
-    error: z.string().nullable().meta({ description: "Why this profile cannot be used; null: it can" }),
+    error: z.string().nullable().describe("Why this profile cannot be used; null: it can"),
   })
   .meta({ id: "Profile" });
 export type Profile = z.infer<typeof Profile>;
 
 export const profileOperations = {
   list_profiles: operation({
-    name: "list_profiles",
     title: "List profiles",
     command: { name: "profiles", group: "Tasks" },
     summary: "The profiles that a task can run with. Those that do not load are listed with their error.",

@@ -8,7 +8,7 @@ const TaskFile = z
       .refine((name) => new TextEncoder().encode(name).length <= 255, "must have at most 255 bytes")
       .meta({ example: "log.txt" }),
     content: z.string().min(1, "must not be empty").meta({ example: "12:00 the test failed" }),
-    encoding: z.enum(["utf-8", "base64"]).default("utf-8").meta({ description: "How content is to be read" }),
+    encoding: z.enum(["utf-8", "base64"]).default("utf-8").describe("How content is to be read"),
   })
   .refine(({ content, encoding }) => encoding !== "base64" || isBase64(content), {
     path: ["content"],
@@ -96,10 +96,9 @@ const values = {
 export const RunOptions = z
   .strictObject({
     ...values,
-    files: TaskFiles.default([]).meta({
-      description:
-        "Files for the agent, at most 20, 25 MiB together; they do not get into the repository. Pictures (PNG, JPEG, GIF, WebP; 5 MB each) and PDFs are shown to it, the others are in .svc/in of its worktree",
-    }),
+    files: TaskFiles.default([]).describe(
+      "Files for the agent, at most 20, 25 MiB together; they do not get into the repository. Pictures (PNG, JPEG, GIF, WebP; 5 MB each) and PDFs are shown to it, the others are in .svc/in of its worktree",
+    ),
   })
   .meta({ id: "RunOptions" });
 export type RunOptions = z.output<typeof RunOptions>;

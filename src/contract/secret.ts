@@ -59,17 +59,18 @@ const known = {
   }),
 };
 
-const Branches = z
-  .array(z.string().regex(/^[^\s\p{Cc}]{1,200}$/u, "must be a branch or a glob"))
-  .max(20)
-  .meta({
-    example: ["release/*"],
-    description: "Bases on which a setup gets a plain secret besides the remote's default branch; globs",
-  });
+const Branches = z.array(z.string().regex(/^[^\s\p{Cc}]{1,200}$/u, "must be a branch or a glob")).max(20);
 
 /** What is known of a secret. Its value is never read again. */
 export const Secret = z
-  .object({ ...known, branches: Branches.default([]).meta({ example: [] }), created_at: Instant })
+  .object({
+    ...known,
+    branches: Branches.default([]).meta({
+      example: ["release/*"],
+      description: "Bases on which a setup gets a plain secret besides the remote's default branch; globs",
+    }),
+    created_at: Instant,
+  })
   .meta({ id: "Secret" });
 export type Secret = z.infer<typeof Secret>;
 
@@ -119,7 +120,6 @@ const SecretAnswer = z.object({ success: z.literal(true), secret: Secret });
 
 export const secretOperations = {
   list_secrets: operation({
-    name: "list_secrets",
     title: "List secrets",
     command: { name: "secrets list", group: "Secrets" },
     summary: "The secrets that jobs get: names, repositories, phases and hosts, never values.",
@@ -127,14 +127,13 @@ export const secretOperations = {
     output: z.object({
       success: z.literal(true),
       count: z.int().meta({ example: 1 }),
-      secrets: z.array(Secret).meta({ description: "By name, repository and phase" }),
+      secrets: z.array(Secret).describe("By name, repository and phase"),
     }),
     http: { method: "get", path: "/secrets" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
     errors: ["store_unavailable"],
   }),
   set_secret: operation({
-    name: "set_secret",
     title: "Set a secret",
     summary:
       "Store a secret, in place of the one with the same name, repository and phase. Its value is encrypted and never told again.",
@@ -147,7 +146,6 @@ export const secretOperations = {
     errors: ["invalid_request", "secrets_unavailable", "store_unavailable"],
   }),
   remove_secret: operation({
-    name: "remove_secret",
     title: "Remove a secret",
     command: { name: "secrets rm", args: ["name"], group: "Secrets" },
     summary: "Remove the secret with this name, repository and phase.",

@@ -8,10 +8,10 @@ const DocumentFile = {
   last_modified: z.string(),
 };
 
-const contentOffset = offset.meta({
-  description: "How many characters of the content to skip: where `hint` says to read on",
-});
-const content_length = z.int().meta({ description: "Characters of the whole content" });
+const contentOffset = offset.describe(
+  "How many characters of the content to skip: where `hint` says to read on",
+);
+const content_length = z.int().describe("Characters of the whole content");
 
 const MemoryFile = z.object({
   project_path: z.string(),
@@ -33,7 +33,6 @@ export type Plan = z.infer<typeof Plan>;
 
 export const catalogOperations = {
   list_memory_files: tool({
-    name: "list_memory_files",
     title: "List memory files",
     command: { name: "memory", group: "Read" },
     summary: "Memory files that agents keep for each project, without their content.",
@@ -41,50 +40,37 @@ export const catalogOperations = {
     output: { count, files: z.array(MemoryFile) },
   }),
   get_memory_file: tool({
-    name: "get_memory_file",
     title: "Get a memory file",
     command: { name: "memory", args: ["project", "filename"], group: "Read" },
     summary: "One memory file with its content.",
     input: {
-      project: z.string().meta({ description: "The project's encoded name, from list_memory_files" }),
-      filename: z.string().default("MEMORY.md").meta({ description: "Name of the file" }),
+      project: z.string().describe("The project's encoded name, from list_memory_files"),
+      filename: z.string().default("MEMORY.md").describe("Name of the file"),
       offset: contentOffset,
     },
     output: { ...MemoryFile.shape, content: z.string(), content_length },
     errors: ["memory_not_found"],
   }),
   list_plans: tool({
-    name: "list_plans",
     title: "List plans",
     command: { name: "plans", group: "Read" },
     summary: "Plans that agents wrote, the last modified first, without their content.",
     input: {
       project,
-      codename: z
-        .string()
-        .max(500)
-        .default("")
-        .meta({ description: "Only plans whose codename contains this text" }),
+      codename: z.string().max(500).default("").describe("Only plans whose codename contains this text"),
       limit: limit(30, 500),
       offset,
-      include_agent_plans: z
-        .boolean()
-        .default(false)
-        .meta({ description: "Whether to list the plans of subagents" }),
+      include_agent_plans: z.boolean().default(false).describe("Whether to list the plans of subagents"),
     },
     output: { count, offset: z.int(), total, plans: z.array(Plan) },
   }),
   get_plan: tool({
-    name: "get_plan",
     title: "Get a plan",
     command: { name: "plans", args: ["codename"], group: "Read" },
     summary: "One plan with its content.",
     input: {
-      codename: z.string().meta({ description: "The plan's codename, from list_plans" }),
-      include_agent_plans: z
-        .boolean()
-        .default(false)
-        .meta({ description: "Whether to add the plans of its subagents" }),
+      codename: z.string().describe("The plan's codename, from list_plans"),
+      include_agent_plans: z.boolean().default(false).describe("Whether to add the plans of its subagents"),
       offset: contentOffset,
     },
     output: {
@@ -96,19 +82,14 @@ export const catalogOperations = {
     errors: ["plan_not_found"],
   }),
   search_history: tool({
-    name: "search_history",
     title: "Search the prompt history",
     command: { name: "history", args: ["query"], group: "Read" },
     summary:
       "Prompts that users typed, the newest first; also of sessions whose transcript is no longer there.",
     input: {
-      query: z
-        .string()
-        .max(1000)
-        .default("")
-        .meta({ description: "Text that the prompt contains; empty: all" }),
+      query: z.string().max(1000).default("").describe("Text that the prompt contains; empty: all"),
       project,
-      session_id: z.string().max(200).default("").meta({ description: "Only prompts of this session" }),
+      session_id: z.string().max(200).default("").describe("Only prompts of this session"),
       limit: limit(20, 500),
       offset,
       since: instant("Only prompts from this time on"),

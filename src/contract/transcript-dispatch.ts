@@ -23,28 +23,18 @@ const DispatchJob = z.object({
 
 export const dispatchOperations = {
   dispatch_task: tool({
-    name: "dispatch_task",
     title: "Dispatch a task",
     summary: "Submit a task to the job orchestrator, with the context of a session or as its continuation.",
     input: {
-      task_description: z.string().min(1).max(100_000).meta({ description: "The task, in plain words" }),
-      project: z.string().max(4096).default("").meta({ description: "URL or path of the git repository" }),
-      session_id: z
-        .string()
-        .max(200)
-        .default("")
-        .meta({ description: "Session whose last entries are given as context" }),
-      resume_session_id: z.string().max(200).default("").meta({ description: "Session to continue" }),
+      task_description: z.string().min(1).max(100_000).describe("The task, in plain words"),
+      project: z.string().max(4096).default("").describe("URL or path of the git repository"),
+      session_id: z.string().max(200).default("").describe("Session whose last entries are given as context"),
+      resume_session_id: z.string().max(200).default("").describe("Session to continue"),
       command: z
         .enum(["default", "thinkhard", "ultrathink"])
         .default("default")
-        .meta({ description: "How hard the agent thinks" }),
-      context_turns: z
-        .int()
-        .min(1)
-        .max(200)
-        .default(10)
-        .meta({ description: "How many entries of session_id are given" }),
+        .describe("How hard the agent thinks"),
+      context_turns: z.int().min(1).max(200).default(10).describe("How many entries of session_id are given"),
     },
     output: {
       dispatched: z.literal(true),
@@ -60,10 +50,9 @@ export const dispatchOperations = {
     errors: ["session_not_found", "orchestrator_unavailable"],
   }),
   get_dispatch_job: tool({
-    name: "get_dispatch_job",
     title: "Get a dispatched job",
     summary: "State and output of a job that dispatch_task submitted.",
-    input: { job_id: z.string().meta({ description: "Id of the job" }) },
+    input: { job_id: z.string().describe("Id of the job") },
     output: DispatchJob.shape,
     scope: "dispatch",
     errors: ["job_not_found", "orchestrator_unavailable"],

@@ -8,7 +8,7 @@ export const Entry = z.object({
   entry_type: z.enum(entryTypes),
   timestamp: time,
   content: z.string(),
-  tool_names: z.array(z.string()).meta({ description: "Tools that the entry calls" }),
+  tool_names: z.array(z.string()).describe("Tools that the entry calls"),
   uuid: z.string(),
 });
 
@@ -21,7 +21,7 @@ const Detail = z.union([
     kind: z.literal("call"),
     call_id,
     name: z.string(),
-    input: z.unknown().meta({ description: "A long one is a text that was cut" }),
+    input: z.unknown().describe("A long one is a text that was cut"),
   }),
   z.object({ kind: z.literal("result"), call_id, text: z.string(), is_error: z.boolean() }),
 ]);
@@ -31,6 +31,6 @@ export const DetailedEntry = Entry.extend({
   details: z
     .array(Detail)
     .optional()
-    .meta({ description: "Calls of the entry; thinking and results up to the next entry; if asked for" }),
+    .describe("Calls of the entry; thinking and results up to the next entry; if asked for"),
 });
 export type Entry = z.infer<typeof DetailedEntry>;

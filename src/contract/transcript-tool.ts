@@ -13,35 +13,31 @@ export const instant = (what: string) =>
       "must be a time such as 2026-03-02T09:15:00Z, or a date",
     )
     .default("")
-    .meta({ description: `${what}, ISO 8601, inclusive; without an offset: UTC; empty: no bound` });
+    .describe(`${what}, ISO 8601, inclusive; without an offset: UTC; empty: no bound`);
 
 export const project = z
   .string()
   .max(4096)
   .default("")
-  .meta({ description: "Only projects whose path contains this text" });
+  .describe("Only projects whose path contains this text");
 /** Any text: one that is no id is not found. */
-export const SessionId = z.string().meta({ description: "Id of the session" });
+export const SessionId = z.string().describe("Id of the session");
 export const limit = (value: number, max = 200) =>
-  z.int().min(1).max(max).default(value).meta({ description: "How many at most" });
-export const offset = z.int().min(0).default(0).meta({ description: "How many to skip" });
-export const count = z.int().meta({ description: "How many are in this answer" });
-export const total = z.int().meta({ description: "How many there are in all" });
-export const time = z.string().nullable().meta({ description: "ISO 8601, UTC; null: unknown" });
+  z.int().min(1).max(max).default(value).describe("How many at most");
+export const offset = z.int().min(0).default(0).describe("How many to skip");
+export const count = z.int().describe("How many are in this answer");
+export const total = z.int().describe("How many there are in all");
+export const time = z.string().nullable().describe("ISO 8601, UTC; null: unknown");
 
 const success = z.literal(true);
 const collecting = z
   .literal(true)
   .optional()
-  .meta({ description: "The files are still being read: there may be more than the answer says" });
-const ofFiles = z
-  .int()
-  .optional()
-  .meta({ description: "Bytes of the files, as long as they are being read" });
-const hint = z.string().optional().meta({ description: "How to read on" });
+  .describe("The files are still being read: there may be more than the answer says");
+const ofFiles = z.int().optional().describe("Bytes of the files, as long as they are being read");
+const hint = z.string().optional().describe("How to read on");
 
 type Definition<Input extends z.ZodRawShape, Output extends z.ZodRawShape, Cut> = {
-  name: string;
   title: string;
   summary: string;
   input: Input;
@@ -77,9 +73,9 @@ export const tool = <
     collected_bytes: ofFiles,
     total_bytes: ofFiles,
     ...output,
-    truncated: (isCut ?? z.boolean().optional()).meta({
-      description: "The answer was cut to stay readable; `hint` says how to read on",
-    }) as Cut,
+    truncated: (isCut ?? z.boolean().optional()).describe(
+      "The answer was cut to stay readable; `hint` says how to read on",
+    ) as Cut,
     hint,
   }),
   annotations: { readOnly: true, destructive: false, idempotent: true, ...annotations },

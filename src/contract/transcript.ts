@@ -12,23 +12,21 @@ export type SessionKind = (typeof sessionKinds)[number];
 
 export const Session = z.object({
   session_id: z.string(),
-  project_path: z.string().meta({ description: "Its job's repository, else its directory; empty: unknown" }),
+  project_path: z.string().describe("Its job's repository, else its directory; empty: unknown"),
   git_branch: z.string(),
   start_time: time,
   last_update: time,
   num_user_turns: z.int(),
   num_assistant_turns: z.int(),
   num_tool_calls: z.int(),
-  summary: z
-    .string()
-    .meta({ description: "The session's own summary, else its first prompt; at most 200 characters" }),
+  summary: z.string().describe("The session's own summary, else its first prompt; at most 200 characters"),
   has_subagents: z.boolean(),
   title: z.string(),
-  model: z.string().meta({ description: "The model that answered last; empty: none" }),
-  cost_usd: z.number().nullable().meta({ description: "USD, as the agent reports it; null: not reported" }),
-  total_tokens: z.int().meta({ description: "Input, output and cache tokens of all answers" }),
-  job_id: z.string().nullable().meta({ description: "The job of the orchestrator that ran it" }),
-  kind: z.enum(sessionKinds).meta({ description: "Who ran it: a user, a job or a chat conversation" }),
+  model: z.string().describe("The model that answered last; empty: none"),
+  cost_usd: z.number().nullable().describe("USD, as the agent reports it; null: not reported"),
+  total_tokens: z.int().describe("Input, output and cache tokens of all answers"),
+  job_id: z.string().nullable().describe("The job of the orchestrator that ran it"),
+  kind: z.enum(sessionKinds).describe("Who ran it: a user, a job or a chat conversation"),
 });
 export type Session = z.infer<typeof Session>;
 
@@ -41,11 +39,11 @@ export const SessionMeta = Session.omit({
   kind: true,
 })
   .extend({
-    project_encoded: z.string().meta({ description: "Name of the project's directory" }),
+    project_encoded: z.string().describe("Name of the project's directory"),
     cwd: z.string(),
     transcript_path: z.string(),
     file_size_bytes: z.int(),
-    codename: z.string().meta({ description: "Name of the session's plan; empty: none" }),
+    codename: z.string().describe("Name of the session's plan; empty: none"),
   })
   .loose();
 export type SessionMeta = z.infer<typeof SessionMeta>;
@@ -55,8 +53,8 @@ export type ActionType = (typeof actionTypes)[number];
 
 export const Action = z.object({
   type: z.enum(actionTypes),
-  name: z.string().meta({ description: "The tool" }),
-  target: z.string().meta({ description: "The file, the command, or the beginning of the input or result" }),
+  name: z.string().describe("The tool"),
+  target: z.string().describe("The file, the command, or the beginning of the input or result"),
   timestamp: time,
   is_error: z.boolean(),
 });
@@ -66,15 +64,16 @@ const Match = z.object({
   session_id: z.string(),
   project_path: z.string(),
   entry_type: z.enum(entryTypes),
-  content_preview: z.string().meta({ description: "The text around the hit; hits are between » and «" }),
+  content_preview: z.string().describe("The text around the hit; hits are between » and «"),
   timestamp: time,
   uuid: z.string(),
-  position: z.int().meta({
-    description:
+  position: z
+    .int()
+    .describe(
       "Offset for get_session_segment of the entry that has the hit; for a subagent's: of the one at that time",
-  }),
-  score: z.number().meta({ description: "Higher is better; comparable within one answer" }),
-  num_hits: z.int().meta({ description: "Entries of this session that match" }),
+    ),
+  score: z.number().describe("Higher is better; comparable within one answer"),
+  num_hits: z.int().describe("Entries of this session that match"),
 });
 export type Match = z.infer<typeof Match>;
 
@@ -90,16 +89,17 @@ const Collected = z.object({
 });
 export type Collected = z.infer<typeof Collected>;
 
-const includeActive = z.boolean().default(false).meta({
-  description:
+const includeActive = z
+  .boolean()
+  .default(false)
+  .describe(
     "Whether to search the caller's own session too. Unless the client names it (Claude Code over stdio), sessions updated in the last minute count as the caller's own",
-});
+  );
 
 const toModel = { openWorld: true } as const;
 
 const sessionOperations = {
   list_sessions: tool({
-    name: "list_sessions",
     title: "List sessions",
     command: { name: "sessions", group: "Read" },
     summary: "Sessions of coding agents, the last updated first.",
@@ -112,41 +112,34 @@ const sessionOperations = {
         .min(0)
         .max(1_000_000)
         .default(0)
-        .meta({ description: "Only sessions updated in the last hours; 0: all" }),
+        .describe("Only sessions updated in the last hours; 0: all"),
     },
     output: { count, offset: z.int(), total, sessions: z.array(Session) },
   }),
   get_session: tool({
-    name: "get_session",
     title: "Get a session",
     command: { name: "show", args: ["session_id"], group: "Read" },
     summary: "One session: what is known about it, and its last entries.",
     input: {
       session_id: SessionId,
-      last_n: z
-        .int()
-        .min(0)
-        .max(10_000)
-        .default(50)
-        .meta({ description: "How many of the last entries; 0: all" }),
-      include_meta: z.boolean().default(true).meta({ description: "Whether to answer with `meta`" }),
+      last_n: z.int().min(0).max(10_000).default(50).describe("How many of the last entries; 0: all"),
+      include_meta: z.boolean().default(true).describe("Whether to answer with `meta`"),
       max_chars: z
         .int()
         .min(0)
         .max(1_000_000)
         .default(0)
-        .meta({ description: "Longest content of an entry, in characters; 0: whole" }),
+        .describe("Longest content of an entry, in characters; 0: whole"),
     },
     truncated: z.boolean(),
     output: {
       meta: SessionMeta.optional(),
       entries: z.array(Entry),
-      entry_count: z.int().meta({ description: "Entries in this answer" }),
+      entry_count: z.int().describe("Entries in this answer"),
     },
     errors: ["session_not_found"],
   }),
   get_session_segment: tool({
-    name: "get_session_segment",
     title: "Get a part of a session",
     summary: "Entries of a session by position, or within a time. Both may be combined.",
     input: {
@@ -155,14 +148,15 @@ const sessionOperations = {
       limit: limit(20, 1000),
       since: instant("Only entries from this time on"),
       until: instant("Only entries up to this time"),
-      details: z.boolean().default(false).meta({
-        description: "Whether to answer with thinking, inputs of tools and their results, long ones cut",
-      }),
+      details: z
+        .boolean()
+        .default(false)
+        .describe("Whether to answer with thinking, inputs of tools and their results, long ones cut"),
     },
     truncated: z.boolean(),
     output: {
       session_id: z.string(),
-      total_count: z.int().meta({ description: "Entries of the session within the time" }),
+      total_count: z.int().describe("Entries of the session within the time"),
       offset: z.int(),
       count,
       entries: z.array(DetailedEntry),
@@ -170,7 +164,6 @@ const sessionOperations = {
     errors: ["session_not_found"],
   }),
   get_session_actions: tool({
-    name: "get_session_actions",
     title: "Get the actions of a session",
     summary: "What the agent did: tool calls with their targets, changed files, commands, errors.",
     input: {
@@ -179,7 +172,7 @@ const sessionOperations = {
         .string()
         .max(200)
         .default("tool_use")
-        .meta({ description: `Which, separated by commas: ${actionTypes.join(", ")}` }),
+        .describe(`Which, separated by commas: ${actionTypes.join(", ")}`),
       offset,
     },
     truncated: z.boolean(),
@@ -193,13 +186,12 @@ const sessionOperations = {
     errors: ["session_not_found"],
   }),
   search_sessions: tool({
-    name: "search_sessions",
     title: "Search sessions",
     command: { name: "search", args: ["query"], group: "Read" },
     summary:
       'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first. Leaves out your own session, unless include_active is true.',
     input: {
-      query: z.string().min(1).max(1000).meta({ description: "Words to search for" }),
+      query: z.string().min(1).max(1000).describe("Words to search for"),
       project,
       limit: limit(10, 100),
       since: instant("Only entries from this time on"),
@@ -207,20 +199,19 @@ const sessionOperations = {
       role: z
         .enum(["", ...entryTypes])
         .default("")
-        .meta({ description: "Only entries of this type" }),
-      cursor: z.string().max(500).default("").meta({ description: "next_cursor of the previous page" }),
+        .describe("Only entries of this type"),
+      cursor: z.string().max(500).default("").describe("next_cursor of the previous page"),
       include_active: includeActive,
     },
     output: {
       query: z.string(),
       count,
-      total: z.int().meta({ description: "Sessions that match" }),
+      total: z.int().describe("Sessions that match"),
       next_cursor: z.string().nullable(),
       matches: z.array(Match),
     },
   }),
   collect_now: tool({
-    name: "collect_now",
     title: "Collect now",
     command: { name: "collect", group: "Read" },
     summary: "Read what is new in the transcript files at once, instead of at the next poll.",
@@ -229,12 +220,11 @@ const sessionOperations = {
     annotations: { readOnly: false },
   }),
   search_semantic: tool({
-    name: "search_semantic",
     title: "Search by meaning",
     summary:
       "Passages nearest in meaning to the query. Without an embedding model it searches by words and says so (mode: lexical). Leaves out your own session, unless include_active is true.",
     input: {
-      query: z.string().min(1).max(1000).meta({ description: "What to look for, in your own words" }),
+      query: z.string().min(1).max(1000).describe("What to look for, in your own words"),
       project,
       limit: limit(10, 100),
       include_active: includeActive,
@@ -246,7 +236,7 @@ const sessionOperations = {
       matches: z.array(
         z.object({
           session_id: z.string(),
-          chunk_idx: z.int().meta({ description: "Where it begins: the offset for get_session_segment" }),
+          chunk_idx: z.int().describe("Where it begins: the offset for get_session_segment"),
           project: z.string(),
           timestamp: time,
           text_preview: z.string(),
@@ -258,7 +248,6 @@ const sessionOperations = {
     errors: ["model_failed"],
   }),
   generate_summary: tool({
-    name: "generate_summary",
     title: "Summarise a session",
     summary:
       "A summary of a session in two or three sentences. Without a chat model: its own words (model: null).",
@@ -268,27 +257,22 @@ const sessionOperations = {
     errors: ["session_not_found", "model_failed"],
   }),
   restore_session: tool({
-    name: "restore_session",
     title: "Restore a session",
     summary: "The last entries of a session as one text, to continue it in a new conversation.",
     input: {
       session_id: SessionId,
-      last_n: z.int().min(1).max(1000).default(20).meta({ description: "How many of the last entries" }),
+      last_n: z.int().min(1).max(1000).default(20).describe("How many of the last entries"),
     },
     output: {
       session_id: z.string(),
       context: z.string(),
       char_count: z.int(),
-      resume_command: z.string().meta({ description: "Command that resumes the session on its machine" }),
+      resume_command: z.string().describe("Command that resumes the session on its machine"),
     },
     errors: ["session_not_found"],
   }),
 };
 
-export const transcriptOperations = {
-  ...sessionOperations,
-  ...dispatchOperations,
-  ...catalogOperations,
-};
+export const transcriptOperations = { ...sessionOperations, ...dispatchOperations, ...catalogOperations };
 
 export type TranscriptOperations = typeof transcriptOperations;

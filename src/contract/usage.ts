@@ -9,16 +9,13 @@ const Day = z
 const usageGroups = ["day", "profile", "repository", "model", "key", "kind"] as const;
 
 const UsageInput = z.strictObject({
-  since: Day.meta({ description: "First day, UTC, as in 2026-03-02; empty: 29 days before until" }),
-  until: Day.meta({ description: "Last day, UTC; empty: today" }),
-  by: z.enum(usageGroups).default("day").meta({ description: "What a row stands for" }),
-  profile: z.string().max(500).default("").meta({ description: "Only runs with this profile" }),
-  repo_url: z.string().max(500).default("").meta({ description: "Only runs on this repository" }),
-  model: z.string().max(500).default("").meta({ description: "Only runs with this model" }),
-  kind: z
-    .enum(["", "job", "chat"])
-    .default("")
-    .meta({ description: "Only jobs, or only turns of agent mode" }),
+  since: Day.describe("First day, UTC, as in 2026-03-02; empty: 29 days before until"),
+  until: Day.describe("Last day, UTC; empty: today"),
+  by: z.enum(usageGroups).default("day").describe("What a row stands for"),
+  profile: z.string().max(500).default("").describe("Only runs with this profile"),
+  repo_url: z.string().max(500).default("").describe("Only runs on this repository"),
+  model: z.string().max(500).default("").describe("Only runs with this model"),
+  kind: z.enum(["", "job", "chat"]).default("").describe("Only jobs, or only turns of agent mode"),
 });
 export type UsageInput = z.infer<typeof UsageInput>;
 
@@ -82,9 +79,9 @@ const UsageAnswer = z.object({
   until: z.string().meta({ format: "date", example: "2026-03-02" }),
   by: z.enum(usageGroups).meta({ example: "day" }),
   count: z.int().meta({ example: 1 }),
-  rows: z.array(UsageRow).meta({ description: "Days in their order; else the most expensive first" }),
+  rows: z.array(UsageRow).describe("Days in their order; else the most expensive first"),
   total: UsageFigures,
-  budgets: z.array(Budget).meta({ description: "Budgets that are set, and what is spent of them today" }),
+  budgets: z.array(Budget).describe("Budgets that are set, and what is spent of them today"),
 });
 export type UsageAnswer = z.infer<typeof UsageAnswer>;
 /** What the database of runs knows. */
@@ -92,7 +89,6 @@ export type Usage = Omit<UsageAnswer, "budgets">;
 
 export const usageOperations = {
   get_usage: operation({
-    name: "get_usage",
     title: "Usage and cost",
     command: { name: "usage", group: "Service" },
     summary:

@@ -28,7 +28,6 @@ const VisibilityAnswer = z.object({ success: z.literal(true), visibility: Visibi
 
 export const visibilityOperations = {
   get_visibility: operation({
-    name: "get_visibility",
     title: "Get what the agent shows",
     summary:
       "Which parts of the loaded agent's work its callers see: thinking, tools, narration, final answer.",
@@ -40,7 +39,6 @@ export const visibilityOperations = {
     errors: ["store_unavailable"],
   }),
   set_visibility: operation({
-    name: "set_visibility",
     title: "Set what the agent shows",
     summary:
       "Show or hide parts of the loaded agent's work, for everyone who talks to it, from their next answer on. What is not given stays as it is.",

@@ -34,9 +34,10 @@ export const Worktree = z
     branch: z.string().meta({ example: "service/wt-6f1d2c3b" }),
     path: z.string().meta({ description: "Absolute path on the disk of its instance", example: path }),
     status: WorktreeStatus.meta({ example: "ready" }),
-    job_id: z.string().nullable().meta({
-      description: "The job that runs in it, else the next that waits for it, else the last that used it",
-    }),
+    job_id: z
+      .string()
+      .nullable()
+      .describe("The job that runs in it, else the next that waits for it, else the last that used it"),
     pod_name: z.string().meta({ example: "build-1" }),
     created_at: Instant,
     age_hours: z.number().meta({ description: "Hours since created_at, to two decimals", example: 0.25 }),
@@ -55,14 +56,14 @@ export const Worktree = z
     salvage_ref: z
       .string()
       .nullable()
-      .meta({ description: "Ref in cached_clone with the work that was not pushed when it was removed" }),
+      .describe("Ref in cached_clone with the work that was not pushed when it was removed"),
     cached_clone: z.string().nullable().meta({
       description: "Git directory on the instance that has salvage_ref; null: it is on another instance",
       example: "/var/lib/svc/repos/3f5a0c9d1e2b/saved.git",
     }),
-    warnings: z.array(z.string()).meta({
-      description: "What the checkout left out, a sentence each; `kept: …` names what git cannot save",
-    }),
+    warnings: z
+      .array(z.string())
+      .describe("What the checkout left out, a sentence each; `kept: …` names what git cannot save"),
     error: z.string().nullable(),
   })
   .meta({ id: "Worktree" });
@@ -83,10 +84,10 @@ const CleanupResult = z
     error: z
       .string()
       .nullable()
-      .meta({ description: "Why it was left in place or, if it was removed, what was lost with it" }),
-    cancelled_jobs: z.array(z.string()).meta({
-      description: "Jobs that ran in it or waited for it and were or, in a dry run, would be cancelled",
-    }),
+      .describe("Why it was left in place or, if it was removed, what was lost with it"),
+    cancelled_jobs: z
+      .array(z.string())
+      .describe("Jobs that ran in it or waited for it and were or, in a dry run, would be cancelled"),
     size_bytes: z
       .int()
       .nullable()
@@ -122,10 +123,11 @@ const RepositoryUsage = z
     cache_bytes: z.int().meta({ description: "Size of the cached clone on disk", example: 18_874_368 }),
     worktrees: z.int().meta({ description: "How many worktrees it has", example: 1 }),
     worktree_bytes: z.int().meta({ description: "Their size on disk", example: 4_210_688 }),
-    kept: z.array(z.string()).meta({
-      description:
+    kept: z
+      .array(z.string())
+      .describe(
         "Worktrees that are not removed because git cannot save all of their content: `{worktree_id}: nested repository at vendor/x`; older clones that were set aside: `damaged clone at {path}`",
-    }),
+      ),
   })
   .meta({ id: "RepositoryUsage" });
 export type RepositoryUsage = z.infer<typeof RepositoryUsage>;
@@ -133,11 +135,10 @@ export type RepositoryUsage = z.infer<typeof RepositoryUsage>;
 const WorktreeId = z
   .string()
   .max(200)
-  .meta({ description: "UUID of the worktree, or at least four digits it begins with" });
+  .describe("UUID of the worktree, or at least four digits it begins with");
 
 export const worktreeOperations = {
   prepare_worktree: operation({
-    name: "prepare_worktree",
     title: "Prepare a worktree",
     command: { name: "worktrees prepare", args: ["repo_url"], group: "Worktrees" },
     summary:
@@ -148,10 +149,13 @@ export const worktreeOperations = {
         .min(1, "must not be empty")
         .max(2048)
         .meta({ description: "Git repository", example: repoUrl }),
-      base_ref: z.string().max(255).default("").meta({
-        description:
+      base_ref: z
+        .string()
+        .max(255)
+        .default("")
+        .describe(
           "Branch or tag it is based on; empty: SERVICE_BASE_REF (main) where the repository has it, else its default branch",
-      }),
+        ),
     }),
     output: z.object({
       success: z.literal(true),
@@ -174,7 +178,6 @@ export const worktreeOperations = {
     ],
   }),
   get_worktree: operation({
-    name: "get_worktree",
     title: "Get a worktree",
     command: { name: "worktrees show", args: ["worktree_id"], group: "Worktrees" },
     summary: "One worktree: its status, path and branch, its size and whether it is pushed.",
@@ -185,7 +188,6 @@ export const worktreeOperations = {
     errors: ["worktree_not_found"],
   }),
   list_worktrees: operation({
-    name: "list_worktrees",
     title: "List worktrees",
     command: { name: "worktrees list", group: "Worktrees" },
     summary: "All worktrees on disk, oldest first: prepared ones and those of jobs, with size and age.",
@@ -200,7 +202,6 @@ export const worktreeOperations = {
     errors: [],
   }),
   cleanup_worktrees: operation({
-    name: "cleanup_worktrees",
     title: "Remove worktrees",
     command: { name: "worktrees cleanup", args: ["paths"], group: "Worktrees" },
     summary:
@@ -210,18 +211,20 @@ export const worktreeOperations = {
         .string()
         .max(100_000)
         .default("")
-        .meta({ description: "Comma-separated paths (or worktree ids) to remove" }),
+        .describe("Comma-separated paths (or worktree ids) to remove"),
       max_age_hours: z
         .int()
         .min(0)
         .max(876_000)
         .default(0)
-        .meta({ description: "Remove all older than this many hours; 0: none by age" }),
-      force: z.boolean().default(false).meta({
-        description:
+        .describe("Remove all older than this many hours; 0: none by age"),
+      force: z
+        .boolean()
+        .default(false)
+        .describe(
           "Remove also those in use (their jobs are cancelled) and unpushed (their work is saved first)",
-      }),
-      dry_run: z.boolean().default(false).meta({ description: "Only report what would be removed" }),
+        ),
+      dry_run: z.boolean().default(false).describe("Only report what would be removed"),
     }),
     output: z.object({
       success: z.literal(true),
@@ -236,7 +239,6 @@ export const worktreeOperations = {
     errors: ["invalid_request"],
   }),
   get_disk_usage: operation({
-    name: "get_disk_usage",
     title: "Show disk usage",
     command: { name: "disk", group: "Worktrees" },
     summary:
@@ -249,14 +251,14 @@ export const worktreeOperations = {
         example: 1_073_741_824,
       }),
       volumes: z.array(Volume),
-      repositories: z.array(RepositoryUsage).meta({ description: "Largest first" }),
+      repositories: z.array(RepositoryUsage).describe("Largest first"),
       max_environment_bytes: z.int().meta({
         description: "What warm environments may take in all (SERVICE_ENV_CACHE_BYTES); 0: none are kept",
         example: 21_474_836_480,
       }),
-      environments: z.array(EnvironmentUsage).meta({
-        description: "What is kept of setups for later jobs, by repository, largest first",
-      }),
+      environments: z
+        .array(EnvironmentUsage)
+        .describe("What is kept of setups for later jobs, by repository, largest first"),
     }),
     http: { method: "get", path: "/disk" },
     annotations: { readOnly: true, destructive: false, idempotent: true },

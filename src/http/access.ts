@@ -53,7 +53,7 @@ const digest = (key: Uint8Array): Buffer => hash("sha256", key, "buffer");
 /** A digest that names the holder of a key in logs and records. */
 export const principalOf = (key: string): string => hash("sha256", `principal:${key}`).slice(0, 16);
 
-const presentedKeys = ({ headers, url }: Request): Buffer[] => {
+export const presentedKeys = ({ headers, url }: Request): Buffer[] => {
   // Header values were decoded as latin1: this gives the bytes of a key beyond ASCII.
   const inHeaders = [headers.get("x-api-key"), bearer(headers.get("authorization"))]
     .filter((key) => key)

@@ -18,6 +18,7 @@ import {
   createSourceCheck,
   crossOriginHeaders,
   preflightRoutes,
+  presentedKeys,
   type Authenticate,
   type Challenge,
   type Served,
@@ -29,8 +30,8 @@ import { errorResponses, openapiDocument } from "./openapi.ts";
 import { operationRoutes } from "./operation-route.ts";
 import { pageRoutes } from "./page-routes.ts";
 import { checkPathEncoding, maskedTarget } from "./query.ts";
-import { bringsKey, createWrongKeys, type WrongKeys } from "./wrong-keys.ts";
 import { failureOf, json, routerPath, serviceErrorOf, type Call, type Reply, type Route } from "./route.ts";
+import { createWrongKeys, type WrongKeys } from "./wrong-keys.ts";
 
 export type AppDependencies = {
   handlers: Handlers<Operations>;
@@ -128,7 +129,7 @@ const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDepe
       wrongKeys(incoming?.socket.remoteAddress ?? "", { close: disconnect, signal: request.signal });
     const holder = await (route.authenticate ?? authenticate)(request);
     // Open routes as well: some tell more to who has a key.
-    if (holder === null && bringsKey(request)) await wrongKey();
+    if (holder === null && presentedKeys(request).length > 0) await wrongKey();
     const identity = holder ?? (route.open === true ? unauthenticated : null);
     if (identity === null) throw new ServiceError("unauthorized", unauthorizedBody.error);
     checkPathEncoding(request.url);
@@ -173,8 +174,9 @@ const createBoundary = ({ settings, log, newRequestId, ...access }: BoundaryDepe
       const { status } = reply;
       const ms = Math.round((performance.now() - started) * 10) / 10;
       const asked = { method: request.method, path: maskedTarget(request.url) };
-      // Successful probes come every few seconds.
-      const level = route.open === true && status < 400 ? "debug" : "info";
+      // Probes and the telemetry of agents come every few seconds.
+      const isFrequent = route.open === true || route.authenticate !== undefined;
+      const level = isFrequent && status < 400 ? "debug" : "info";
       log[level]({ ...asked, status, ms, request_id: requestId, ...line }, "request");
       line = undefined;
       if (!(reply instanceof Response))

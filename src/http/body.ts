@@ -63,7 +63,8 @@ const readParts = async (request: Request) => {
   const [, quoted, plain] = /boundary=(?:"([^"]+)"|([^;\s]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain ?? "";
   if (boundary === "") throw invalid("Content-Type: multipart/form-data needs a boundary");
-  requireParts(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), `--${boundary}`);
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+  requireParts(body, `--${boundary}`);
   const copy = new Request(request.url, {
     method: "POST",
     headers: { "content-type": type },
@@ -75,22 +76,18 @@ const readParts = async (request: Request) => {
 };
 
 /** Asked before a body is parsed, which takes long with many parts, or a long header of one. @throws ServiceError */
-const requireParts = (body: Buffer, delimiter: string): void => {
+const requireParts = (body: string, delimiter: string): void => {
   const { parts, header } = multipartLimits;
-  let count = 0;
-  for (let at = body.indexOf(delimiter); at !== -1; at = body.indexOf(delimiter, at)) {
-    at += delimiter.length;
-    count += 1;
-    // The last delimiter ends the last part.
-    if (count > parts + 1)
-      throw invalid(`The body has more than ${parts} parts: a job and ${fileLimits.files} files`);
-    const isLast = body.toString("latin1", at, at + 2) === "--";
+  // Before the first part and behind the last one there are pieces, too.
+  const pieces = body.split(delimiter, parts + 3);
+  if (pieces.length > parts + 2)
+    throw invalid(`The body has more than ${parts} parts: a job and ${fileLimits.files} files`);
+  for (const piece of pieces.slice(1))
     // With the line break before it, which is half of the empty line of a part without a header.
-    if (!isLast && !body.subarray(at, at + 2 + header + 4).includes("\r\n\r\n"))
+    if (!piece.startsWith("--") && !piece.slice(0, 2 + header + 4).includes("\r\n\r\n"))
       throw invalid(
         `A part of the body has a header of more than ${header} bytes, or none; an empty line ends it`,
       );
-  }
 };
 
 const fileOf = async (part: string | File) => {
@@ -186,7 +183,8 @@ const checkJsonSize = (json: Uint8Array, maxValues: number): void => {
 const invalid = (message: string, cause?: unknown): ServiceError =>
   new ServiceError("invalid_request", message, { cause });
 
-const unsupported = (message: string): ServiceError => new ServiceError("unsupported_content_type", message);
+export const unsupported = (message: string): ServiceError =>
+  new ServiceError("unsupported_content_type", message);
 
 const tooLarge = (maxBytes: number): ServiceError =>
   new ServiceError(

@@ -37,14 +37,14 @@ const description: ZodOpenApiOperationObject = {
   requestParams: {
     path: z.object({ job_id: JobId }),
     query: z.object({
-      after: z.int().min(0).default(0).meta({ description: "Only events with a greater number" }),
+      after: z.int().min(0).default(0).describe("Only events with a greater number"),
       follow: z
         .boolean()
         .default(true)
-        .meta({ description: "false: only the events so far; `end` comes last if the job has ended" }),
+        .describe("false: only the events so far; `end` comes last if the job has ended"),
     }),
     header: z.object({
-      "Last-Event-ID": z.int().min(0).optional().meta({ description: "As `after`, which it overrides" }),
+      "Last-Event-ID": z.int().min(0).optional().describe("As `after`, which it overrides"),
     }),
   },
   responses: {

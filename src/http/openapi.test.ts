@@ -42,7 +42,7 @@ test("the document is valid OpenAPI 3.1", async () => {
 
 test("it has every operation of the registry with the statuses of its errors, and the other paths", () => {
   const { paths } = documented();
-  for (const { name, http, errors } of Object.values(operations)) {
+  for (const [name, { http, errors }] of Object.entries(operations)) {
     const described = paths[http.path]?.[http.method];
     expect(described?.operationId).toBe(name);
     const texts = Object.values(described?.responses ?? {}).map(({ description }) => description);

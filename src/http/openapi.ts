@@ -65,10 +65,10 @@ const routePaths = (routes: readonly Route[]): ZodOpenApiPathsObject => {
 
 const operationPaths = (parts: { agent: boolean }): ZodOpenApiPathsObject => {
   const paths: ZodOpenApiPathsObject = {};
-  for (const operation of Object.values<Operation>(operations)) {
+  for (const [name, operation] of Object.entries<Operation>(operations)) {
     if (!isOffered(operation, parts)) continue;
     const { method, path } = operation.http;
-    paths[path] = { ...paths[path], [method]: described(operation) };
+    paths[path] = { ...paths[path], [method]: described(name, operation) };
   }
   return paths;
 };
@@ -93,7 +93,7 @@ const tags: Record<string, string> = {
 
 const tagOf = (path: string): string => tags[path.split("/")[1] ?? ""] ?? "Service";
 
-const described = (operation: Operation): ZodOpenApiOperationObject => {
+const described = (name: string, operation: Operation): ZodOpenApiOperationObject => {
   const { http, input, output } = operation;
   const path = pathParameters(http.path);
   const rest = Object.keys(input.shape).filter((name) => !path.includes(name));
@@ -108,7 +108,7 @@ const described = (operation: Operation): ZodOpenApiOperationObject => {
     ...operation.errors,
   ]);
   return {
-    operationId: operation.name,
+    operationId: name,
     summary: operation.title,
     description: operation.summary,
     ...(http.deprecated === true && { deprecated: true }),
@@ -163,9 +163,7 @@ const attached = {
     job: z
       .string()
       .meta({ description: "The JSON object, without options.files", example: '{"task": "Fix it"}' }),
-    attach: z
-      .array(z.string().meta({ format: "binary" }))
-      .meta({ description: "options.files, one part each" }),
+    attach: z.array(z.string().meta({ format: "binary" })).describe("options.files, one part each"),
   }),
 };
 
@@ -184,10 +182,11 @@ const otherAnswers = (
   },
 });
 
-const idempotencyKey = z.string().max(255).optional().meta({
-  description:
-    "The same key with the same body returns the same job; with a different body the status is 409",
-});
+const idempotencyKey = z
+  .string()
+  .max(255)
+  .optional()
+  .describe("The same key with the same body returns the same job; with a different body the status is 409");
 
 const picked = (input: z.ZodObject, names: readonly string[]): z.ZodObject =>
   z.object(Object.fromEntries(Object.entries(input.shape).filter(([name]) => names.includes(name))));
@@ -224,7 +223,7 @@ const failure = (
   content: { "application/json": { schema } },
 });
 
-const retryAfter = z.int().meta({ description: "Seconds to wait before the next try" });
+const retryAfter = z.int().describe("Seconds to wait before the next try");
 
 const unauthorized: ZodOpenApiResponseObject = {
   description: "The key is missing or not valid",

@@ -2,11 +2,11 @@ import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import { z } from "zod";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
-import { ServiceError, unauthorizedBody } from "../contract/errors.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { batchOf, signals, type Signal } from "../telemetry/otlp.ts";
 import type { TelemetrySink } from "../telemetry/sink.ts";
-import { createAuthentication, unauthenticated } from "./access.ts";
-import { parseJson, readBytes } from "./body.ts";
+import { createAuthentication } from "./access.ts";
+import { parseJson, readBytes, unsupported } from "./body.ts";
 import { failureOf, type Call, type Reply, type Route } from "./route.ts";
 
 export type Receiver = {
@@ -30,9 +30,7 @@ export const otlpRoutes = ({ token, apiKeys, store }: Receiver & { apiKeys: read
   const authenticate = createAuthentication([token, ...apiKeys]);
   let atOnce = 0;
 
-  const receive = async (signal: Signal, { request, note, principal }: Call): Promise<void> => {
-    if (principal === unauthenticated.principal)
-      throw new ServiceError("unauthorized", unauthorizedBody.error);
+  const receive = async (signal: Signal, { request, note }: Call): Promise<void> => {
     if (request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() !== json)
       throw unsupported(`Send OTLP/JSON, Content-Type ${json} (OTEL_EXPORTER_OTLP_PROTOCOL=http/json)`);
     if (atOnce >= maxAtOnce) throw unavailable("capacity_full", "Too many requests at once");
@@ -54,7 +52,6 @@ export const otlpRoutes = ({ token, apiKeys, store }: Receiver & { apiKeys: read
     path: `/otlp/v1/${signal}`,
     // Also by a token that is valid nowhere else.
     authenticate,
-    open: true,
     failures: { under: "/otlp/", reply: refusal },
     openapi: description(signal),
     handle: async (call) => {
@@ -88,15 +85,13 @@ const refusal = (error: ServiceError): Reply => ({
   body: JSON.stringify({ message: error.message }),
 });
 
-const unsupported = (message: string): ServiceError => new ServiceError("unsupported_content_type", message);
-
 const unavailable = (
   code: "capacity_full" | "store_unavailable",
   what: string,
   cause?: unknown,
 ): ServiceError => new ServiceError(code, `${what}; send it again shortly`, { cause, retryAfter: 1 });
 
-const Status = z.object({ message: z.string().meta({ description: "What is wrong and what to do" }) });
+const Status = z.object({ message: z.string().describe("What is wrong and what to do") });
 
 const bodies = (schema: z.ZodType) => ({ [json]: { schema } });
 

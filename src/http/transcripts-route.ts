@@ -31,10 +31,7 @@ export const transcriptsRoute = ({ bridgeUrl, patienceMs = 30_000 }: Dependencie
       "Passes one request of MCP on to the `bridge` of SERVICE_BRIDGE_URL. It asks for its own key in `X-Bridge-Key`.",
     requestParams: {
       header: z.object({
-        "X-Bridge-Key": z
-          .string()
-          .optional()
-          .meta({ description: "One of BRIDGE_API_KEYS, or a token of OAuth" }),
+        "X-Bridge-Key": z.string().optional().describe("One of BRIDGE_API_KEYS, or a token of OAuth"),
       }),
     },
     requestBody: { required: true, content: { "application/json": { schema: z.looseObject({}) } } },

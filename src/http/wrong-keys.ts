@@ -1,5 +1,4 @@
 import { isIPv6 } from "node:net";
-import { bearer } from "./access.ts";
 
 const mostInAMinute = 20;
 const mostWaiting = 64;
@@ -25,10 +24,8 @@ export const createWrongKeys = (now: () => number = Date.now) => {
   const answerOne = (caller: Caller): void => {
     const { waiting } = caller;
     // Who has hung up takes nobody's turn.
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      next.answer();
-      if (!next.signal.aborted) break;
-    }
+    const turn = waiting.findIndex(({ signal }) => !signal.aborted);
+    for (const { answer } of waiting.splice(0, turn + 1 || waiting.length)) answer();
     if (waiting.length > 0) setTimeout(answerOne, pauseMs, caller).unref();
   };
 
@@ -68,8 +65,3 @@ const networkOf = (address: string): string => {
   const zeros = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill("0");
   return [...head, ...zeros, ...tail].slice(0, 4).join(":");
 };
-
-export const bringsKey = ({ headers, url }: Request): boolean =>
-  headers.has("x-api-key") ||
-  bearer(headers.get("authorization")) !== undefined ||
-  new URL(url).searchParams.has("api_key");

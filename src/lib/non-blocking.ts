@@ -8,3 +8,9 @@ export const nonBlocking = {
   read: constants.O_RDONLY | constants.O_NONBLOCK,
   append: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK,
 } as const;
+
+/** For a failed read or list: null where nothing is there. */
+export const nullIfMissing = (error: NodeJS.ErrnoException): null => {
+  if (error.code === "ENOENT") return null;
+  throw error;
+};

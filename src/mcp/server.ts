@@ -70,7 +70,7 @@ export const createServerFactory = ({ program, answer, maxCalls = 2000 }: Depend
         );
       if (!isOffered(operation, parts)) throw toolOff(params.name);
       const started = performance.now();
-      let answered = await call({ answer, running, caller }, operation, params.arguments ?? {}, context);
+      let answered = await call({ answer, running, caller, operation }, params, context);
       let text = JSON.stringify(answered.body);
       if (text.length > charactersLeft) {
         answered = failed(tooLong);
@@ -96,14 +96,15 @@ const tooLong = new ServiceError(
 );
 
 type Running = { calls: number; readonly most: number };
+type Call = { answer: Answer; running: Running; caller: Caller; operation: McpOperation };
+
 const call = async (
-  { answer, running, caller }: { answer: Answer; running: Running; caller: Caller },
-  operation: McpOperation,
-  given: Record<string, unknown>,
+  { answer, running, caller, operation }: Call,
+  { name, arguments: given = {} }: { name: string; arguments?: Record<string, unknown> | undefined },
   { mcpReq }: ServerContext,
 ): Promise<Answered> => {
   const refused =
-    scopeFault(operation, caller.scopes) ?? (running.calls >= running.most ? atLimit(running) : null);
+    scopeFault(name, operation, caller.scopes) ?? (running.calls >= running.most ? atLimit(running) : null);
   if (refused !== null) return failed(refused);
   const { progressToken, [idempotencyKeyName]: key } = mcpReq._meta ?? {};
   let [progress, isAnswered] = [0, false];
@@ -116,7 +117,7 @@ const call = async (
   };
   running.calls += 1;
   try {
-    return await answer(operation.name, given, {
+    return await answer(name, given, {
       ...caller,
       signal: mcpReq.signal,
       progress: progressToken === undefined ? undefined : report,
@@ -137,7 +138,7 @@ const atLimit = ({ most }: Running): ServiceError =>
   );
 
 /** Why a caller with these scopes may not use the operation; null: it may. */
-const scopeFault = ({ name, scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
+const scopeFault = (name: string, { scope }: McpOperation, scopes: Caller["scopes"]): ServiceError | null =>
   scope === undefined || scopes === null || scopes.includes(scope)
     ? null
     : new ServiceError(
@@ -156,7 +157,7 @@ export const checkScopes = (body: unknown, operations: Definitions, scopes: Call
     if (!isJSONRPCRequest(message) || message.method !== "tools/call") continue;
     const name = String(message.params?.["name"]);
     const operation = Object.hasOwn(operations, name) ? operations[name] : undefined;
-    const fault = operation === undefined ? null : scopeFault(operation, scopes);
+    const fault = operation === undefined ? null : scopeFault(name, operation, scopes);
     if (fault !== null) throw fault;
   }
 };

@@ -38,12 +38,12 @@ const description: ZodOpenApiOperationObject = {
     "correlation_id}` as data. The last one is `done`; a stream that ends without it is to be resumed with `Last-Event-ID`. " +
     "The newest 2,000 are kept until an hour after the end.",
   requestParams: {
-    path: z.object({ uuid: z.string().meta({ description: "The caller's own id" }) }),
+    path: z.object({ uuid: z.string().describe("The caller's own id") }),
     query: z.object({
-      after: z.string().optional().meta({ description: "Only events after this position" }),
+      after: z.string().optional().describe("Only events after this position"),
     }),
     header: z.object({
-      "Last-Event-ID": z.string().optional().meta({ description: "As `after`, over which it wins" }),
+      "Last-Event-ID": z.string().optional().describe("As `after`, over which it wins"),
     }),
   },
   responses: {

@@ -10,10 +10,10 @@ const tags = [agentModeTag];
 const PublicFailure = z
   .object({
     error: z.object({
-      message: z.string().meta({ description: "A sentence that says what is wrong and what to do" }),
+      message: z.string().describe("A sentence that says what is wrong and what to do"),
       type: z.enum(["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]),
-      param: z.string().nullable().meta({ description: "The field at fault" }),
-      code: z.string().meta({ description: "Stable identifier of the failure, snake_case" }),
+      param: z.string().nullable().describe("The field at fault"),
+      code: z.string().describe("Stable identifier of the failure, snake_case"),
     }),
   })
   .meta({ id: "PublicFailure" });
@@ -154,7 +154,7 @@ export const cancelDescription: ZodOpenApiOperationObject = {
   operationId: "cancel_chat_completion",
   tags,
   summary: "Stop an answer under way",
-  requestParams: { path: z.object({ id: z.string().meta({ description: "The `id` in its chunks" }) }) },
+  requestParams: { path: z.object({ id: z.string().describe("The `id` in its chunks") }) },
   responses: {
     "200": {
       description: "It is being stopped",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-const ignored = (schema: z.ZodType) => schema.nullish().meta({ description: "Accepted and ignored" });
+const ignored = (schema: z.ZodType) => schema.nullish().describe("Accepted and ignored");
 
 /** A longer list is checked only as far as needed to refuse it: each faulty item costs time. */
 const texts = (max: number) =>
@@ -52,13 +52,10 @@ const honoured = {
       override: { type: "array", minItems: 1, items: message },
       example: [{ role: "user", content: "Why does the nightly build fail?" }],
     }),
-  stream: z.boolean().nullish().meta({ description: "Send chunks as the agent works; default false" }),
+  stream: z.boolean().nullish().describe("Send chunks as the agent works; default false"),
   stream_options: z
     .looseObject({
-      include_usage: z
-        .boolean()
-        .nullish()
-        .meta({ description: "Also send the public format's extra chunk with `usage`" }),
+      include_usage: z.boolean().nullish().describe("Also send the public format's extra chunk with `usage`"),
     })
     .nullish(),
   timeout: z
@@ -66,48 +63,46 @@ const honoured = {
     .min(1)
     .max(604_800)
     .nullish()
-    .meta({ description: "Seconds the answer may take; default: the agent's own limit" }),
-  disable_mcp_servers: texts(100)
-    .nullish()
-    .meta({ description: "Names of MCP servers that the agent does without" }),
+    .describe("Seconds the answer may take; default: the agent's own limit"),
+  disable_mcp_servers: texts(100).nullish().describe("Names of MCP servers that the agent does without"),
   metadata: z
     .looseObject({
       conversation_id: z
         .string()
         .nullish()
-        .meta({ description: "Conversation to continue, where X-Conversation-Id cannot be set" }),
+        .describe("Conversation to continue, where X-Conversation-Id cannot be set"),
       live_text: z
         .union([z.boolean(), z.literal(["true", "false"])], { error: "must be true or false" })
         .nullish()
-        .meta({ description: "Send text as the model writes it, untagged; default: as configured" }),
+        .describe("Send text as the model writes it, untagged; default: as configured"),
     })
     .nullish(),
   reasoning_effort: z
     .enum(efforts)
     .nullish()
-    .meta({ description: "none and minimal count as low, xhigh and max as high" }),
+    .describe("none and minimal count as low, xhigh and max as high"),
   reasoning: z
     .looseObject({ effort: z.enum(efforts).nullish() })
     .nullish()
-    .meta({ description: "`effort` is read as `reasoning_effort`" }),
-  n: z.int().min(1).max(128).nullish().meta({ description: "Only 1" }),
+    .describe("`effort` is read as `reasoning_effort`"),
+  n: z.int().min(1).max(128).nullish().describe("Only 1"),
   tools: z
     .array(z.unknown())
     .nullish()
-    .meta({ description: "Not supported unless empty: the agent has tools of its own" }),
-  functions: z.array(z.unknown()).nullish().meta({ description: "As `tools`" }),
+    .describe("Not supported unless empty: the agent has tools of its own"),
+  functions: z.array(z.unknown()).nullish().describe("As `tools`"),
   tool_choice: z
     .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
     .nullish()
-    .meta({ description: "Only none and auto" }),
+    .describe("Only none and auto"),
   function_call: z
     .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
     .nullish()
-    .meta({ description: "Only none and auto" }),
-  response_format: z.looseObject({ type: z.string() }).nullish().meta({ description: "Only type text" }),
-  logprobs: z.boolean().nullish().meta({ description: "Only false" }),
-  top_logprobs: z.int().min(0).max(20).nullish().meta({ description: "Only 0" }),
-  modalities: texts(10).nullish().meta({ description: "Only text" }),
+    .describe("Only none and auto"),
+  response_format: z.looseObject({ type: z.string() }).nullish().describe("Only type text"),
+  logprobs: z.boolean().nullish().describe("Only false"),
+  top_logprobs: z.int().min(0).max(20).nullish().describe("Only 0"),
+  modalities: texts(10).nullish().describe("Only text"),
 };
 
 /**

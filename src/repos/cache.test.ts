@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { appendFile, chmod, mkdir, readdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";

@@ -2,55 +2,12 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { createServer, request, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
-import { connect, createServer as createTcp, type AddressInfo, type Server, type Socket } from "node:net";
+import { connect, createServer as createTcp, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
-import { afterFile } from "../../test/cleanup.ts";
 import { until } from "../../test/until.ts";
-import { openDoor, type DoorOptions } from "./door.ts";
+import { ask, listen, open, sendRaw } from "./door.fixture.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
-
-const listen = async (server: Server): Promise<number> => {
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  afterFile(async () => void server.close());
-  return (server.address() as AddressInfo).port;
-};
-
-const open = async (options: Partial<DoorOptions> = {}) => {
-  const denied: string[] = [];
-  const door = await openDoor({ routes: [], hosts: [], onDenied: (name) => denied.push(name), ...options });
-  afterFile(() => door[Symbol.asyncDispose]());
-  return { door, denied };
-};
-
-type Answer = { status: number; text: string; headers: IncomingHttpHeaders };
-
-const ask = (
-  socketPath: string,
-  path: string,
-  { method = "GET", headers = {}, body = "" } = {},
-): Promise<Answer> =>
-  new Promise((resolve, reject) => {
-    const sent = request({ socketPath, path, method, headers }, (answer) => {
-      let text = "";
-      answer.on("data", (piece: Buffer) => (text += piece.toString()));
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, headers: answer.headers }));
-    });
-    sent.on("error", reject);
-    sent.end(body);
-  });
-
-/** Sends bytes as they are; resolves to all that comes back until the door closes. */
-const sendRaw = (socketPath: string, bytes: string): Promise<string> =>
-  new Promise((resolve) => {
-    const socket = connect(socketPath);
-    let text = "";
-    socket.on("data", (piece) => (text += piece.toString()));
-    socket.on("error", () => undefined);
-    socket.on("close", () => resolve(text));
-    socket.write(bytes);
-  });
 
 test("a route gets the service's credential and not the client's", async () => {
   const seen: { url: string; headers: IncomingHttpHeaders; body: string }[] = [];
@@ -243,28 +200,6 @@ test("what a route does not take is refused and told, whatever its method and qu
   expect(reached).toBe(1);
 });
 
-test.each([
-  ["10.1.2.3:443", "leads to a private network: the profile or the operator must name the host"],
-  ["127.0.0.1:80", "no agent may reach"],
-  ["169.254.169.254:80", "no agent may reach"],
-  ["[fd12::4]:443", "leads to a private network"],
-  ["rebound.example.com:443", "leads to a private network"],
-  ["example.com:22", "is not in the list"],
-])("`*` does not lead to %s", async (target, why) => {
-  const { door, denied } = await open({ hosts: parseHosts(["*"]), resolve: async () => ["192.168.1.9"] });
-  const answer = await sendRaw(door.socket, `CONNECT ${target} HTTP/1.1\r\nhost: a\r\n\r\n`);
-  expect(answer).toMatch(/^HTTP\/1\.1 403 /);
-  expect(answer).toContain(why);
-  expect(denied).toEqual([target]);
-});
-
-test("with `*` a private host is reached that is named, too", async () => {
-  const port = await listen(createServer((_asked, answer) => answer.end("named")));
-  const hosts = [...parseHosts(["*"]), ...parseHosts([`db.internal:${port}`], true)];
-  const { door } = await open({ hosts, resolve: async () => ["127.0.0.1"] });
-  expect((await ask(door.socket, `http://db.internal:${port}/`)).text).toBe("named");
-});
-
 test("an answer arrives piece by piece", async () => {
   const go = Promise.withResolvers<void>();
   const port = await listen(
@@ -284,66 +219,6 @@ test("an answer arrives piece by piece", async () => {
   go.resolve();
   const [rest] = (await once(answer, "data")) as [Buffer];
   expect(rest.toString()).toBe("second");
-});
-
-test("a host that is not in the list is refused at once, and told", async () => {
-  const { door, denied } = await open({ hosts: parseHosts(["registry.example.com"]) });
-  expect(await sendRaw(door.socket, "CONNECT evil.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(
-    /^HTTP\/1\.1 403 .*evil\.example\.com:443 is not in the list/s,
-  );
-  expect(await ask(door.socket, "http://evil.example.com/x")).toMatchObject({ status: 403 });
-  expect(await sendRaw(door.socket, "CONNECT registry.example.com:22 HTTP/1.1\r\nhost: a\r\n\r\n")).toMatch(
-    / 403 /,
-  );
-  expect(denied).toEqual(["evil.example.com:443", "evil.example.com:80", "registry.example.com:22"]);
-});
-
-test.each([
-  ["127.0.0.1:443", "127.0.0.1"],
-  ["[::1]:443", "::1"],
-  ["[::ffff:127.0.0.1]:443", "::ffff:127.0.0.1"],
-  ["169.254.169.254:80", "169.254.169.254"],
-])("%s is refused although the profile lists it", async (target) => {
-  const { door, denied } = await open({ hosts: parseHosts([target]) });
-  expect(await sendRaw(door.socket, `CONNECT ${target} HTTP/1.1\r\nhost: a\r\n\r\n`)).toMatch(
-    / 403 .*no agent may reach/s,
-  );
-  expect(denied).toEqual([target]);
-});
-
-test("a name that leads to this host is refused, one that leads elsewhere later gains nothing", async () => {
-  const answers = [["127.0.0.1"], ["64:ff9b::7f00:1"], ["fe80::1", "169.254.1.1"]];
-  const { door, denied } = await open({
-    hosts: parseHosts(["rebound.example.com"]),
-    resolve: async () => answers.shift() ?? [],
-  });
-  const asked = "CONNECT rebound.example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n";
-  for (let n = 0; n < 3; n += 1) expect(await sendRaw(door.socket, asked)).toMatch(/ 403 /);
-  expect(denied).toHaveLength(3);
-  expect(await sendRaw(door.socket, asked)).toMatch(/ 502 .*cannot be resolved/s);
-});
-
-test("what the operator names with its port may be on this host: by CONNECT and by http", async () => {
-  const port = await listen(
-    createServer((asked, answer) => answer.end(`${asked.headers.host} ${asked.url}`)),
-  );
-  const { door, denied } = await open({
-    hosts: parseHosts([`127.0.0.1:${port}`, `db.internal:${port}`], true),
-    resolve: async () => ["127.0.0.1"],
-  });
-  expect(await ask(door.socket, `http://127.0.0.1:${port}/a?b`)).toMatchObject({
-    status: 200,
-    text: `127.0.0.1:${port} /a?b`,
-  });
-  expect(await ask(door.socket, `http://db.internal:${port}/`)).toMatchObject({
-    text: `db.internal:${port} /`,
-  });
-  const answer = await sendRaw(
-    door.socket,
-    `CONNECT db.internal:${port} HTTP/1.1\r\nhost: a\r\n\r\nGET /t HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n`,
-  );
-  expect(answer).toMatch(/^HTTP\/1\.1 200 Connection established\r\n\r\nHTTP\/1\.1 200 .*h \/t/s);
-  expect(denied).toEqual([]);
 });
 
 test("a redirect is the client's to follow", async () => {

@@ -3,9 +3,8 @@ import { randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, mkdtemp, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer as createTcp, type AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -376,33 +375,4 @@ test("under Landlock temporary files and HOME are the run's alone, and go with i
   expect((await stat(TMPDIR)).mode & 0o777).toBe(0o700);
   await entered[Symbol.asyncDispose]();
   for (const place of [HOME, TMPDIR]) await expect(stat(place)).rejects.toThrow("ENOENT");
-});
-
-test("a named sandbox that does not work is refused with what to do, and auto takes the next", async () => {
-  const { PATH } = process.env;
-  afterFile(() => void (process.env["PATH"] = PATH));
-  process.env["PATH"] = "/nowhere";
-  await expect(createSandbox("bwrap")).rejects.toThrow(
-    "SERVICE_AGENT_SANDBOX=bwrap: bubblewrap is not installed: apt-get install bubblewrap.",
-  );
-  expect(await createSandbox("auto")).toMatchObject({
-    sandbox: { mode: "landlock" },
-    warning: null,
-    problems: [expect.stringMatching(/^bwrap: .*not installed/) as string],
-  });
-  process.env["PATH"] = PATH;
-  expect(await createSandbox("auto")).toMatchObject({
-    sandbox: { mode: "bwrap" },
-    warning: null,
-    problems: [],
-  });
-});
-
-test("what a killed service has left in the directory for temporary files goes at its next start, and nothing of another", async () => {
-  const [mark, other] = [randomUUID(), randomUUID()];
-  const left = await Promise.all([mark, other].map((each) => mkdtemp(join(tmpdir(), `svc-box-${each}-`))));
-  await createSandbox("off", { reserved: [], mark });
-  expect(left.map((path) => existsSync(path))).toEqual([false, true]);
-  await createSandbox("off", { reserved: [], mark: other });
-  expect(left.map((path) => existsSync(path))).toEqual([false, false]);
 });

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Kv } from "../kv/kv.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { nonBlocking } from "../lib/non-blocking.ts";
+import { nonBlocking, nullIfMissing } from "../lib/non-blocking.ts";
 import { isJobId } from "./job-record.ts";
 import { secretIndexes } from "./secret-store.ts";
 
@@ -86,8 +86,3 @@ export const keepMarked = (kv: Kv): (() => void) => {
 };
 
 const shortened = (text: string): string => JSON.stringify(text.trim().slice(0, 20)).slice(1, -1);
-
-const nullIfMissing = (error: NodeJS.ErrnoException): null => {
-  if (error.code === "ENOENT") return null;
-  throw error;
-};

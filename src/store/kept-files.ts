@@ -121,9 +121,7 @@ export const giveFiles = async (
       await rm(half, { force: true });
       throw new NotExchanged(
         `${join(worktree, name, file.name)} cannot be replaced by the file of the task`,
-        {
-          cause,
-        },
+        { cause },
       );
     });
   }

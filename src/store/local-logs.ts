@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { appendFile, open, readFile, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { createNotifier } from "../lib/notifier.ts";
-import { nonBlocking } from "../lib/non-blocking.ts";
+import { nonBlocking, nullIfMissing } from "../lib/non-blocking.ts";
 import type { Batch, Entry, Fields, Logs } from "./logs.ts";
 
 /** Longest wait for new entries, ms. */
@@ -84,11 +84,6 @@ const readLines = async (path: string, offset: number): Promise<{ lines: string[
   } finally {
     await file.close();
   }
-};
-
-const nullIfMissing = (error: NodeJS.ErrnoException): null => {
-  if (error.code === "ENOENT") return null;
-  throw error;
 };
 
 type MemoryOptions = {

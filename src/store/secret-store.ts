@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { Secret, type SecretIdentity, type SecretPhase, secretPhases } from "../contract/secret.ts";
 import { parseWith, type Kind, type Records } from "./records.ts";
@@ -8,9 +8,7 @@ const SecretRecord = Secret.extend({ sealed: z.base64() });
 export type SecretRecord = z.infer<typeof SecretRecord>;
 
 const idOf = ({ name, repo, phase }: SecretIdentity): string =>
-  createHash("sha256")
-    .update(JSON.stringify([name, repo, phase]))
-    .digest("hex");
+  hash("sha256", JSON.stringify([name, repo, phase]));
 
 /** A file each, or `{prefix:j}:secret:{digest}`; an index per phase. */
 export const secretKind: Kind<SecretRecord> = {

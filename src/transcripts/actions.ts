@@ -1,4 +1,5 @@
 import type { Action } from "../contract/transcript.ts";
+import { abridged } from "./answer-size.ts";
 import { textOf, textsIn, toTime, type Json } from "./json.ts";
 import type { Call, Line } from "./transcript-line.ts";
 
@@ -14,7 +15,7 @@ export const actionsOf = async (lines: AsyncIterable<Line>): Promise<Action[]> =
   for await (const line of lines) {
     if (line.sidechain) continue;
     const add = (given: Omit<Action, "timestamp">): Action => {
-      const action = { ...given, target: shortened(given.target), timestamp: toTime(line.at) };
+      const action = { ...given, target: abridged(given.target, longestTarget), timestamp: toTime(line.at) };
       actions.push(action);
       return action;
     };
@@ -43,11 +44,6 @@ const actionsOfCall = (call: Call): Omit<Action, "timestamp">[] => {
   if (changing.has(call.name)) own.push(...filesOf(call).map((file) => action("file_change", file)));
   if (running.has(call.name)) own.push(action("command", commandOf(call.input) || targetOf(call)));
   return own;
-};
-
-const shortened = (text: string): string => {
-  if (text.length <= longestTarget) return text;
-  return `${text.slice(0, longestTarget - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 };
 
 const fileFields = ["file_path", "notebook_path", "path"];

@@ -48,5 +48,5 @@ export const abridged = (text: string, characters: number): string =>
   characters === 0 || text.length <= characters ? text : `${beginning(text, characters - 1)}…`;
 
 /** Does not split a character that has two code units. */
-const beginning = (text: string, length: number): string =>
+export const beginning = (text: string, length: number): string =>
   text.slice(0, /[\uD800-\uDBFF]/.test(text.charAt(length - 1)) ? length - 1 : length);

@@ -236,13 +236,7 @@ const sessionIn = (lines: Uint8Array): string => {
   return id;
 };
 
-const nothingCollected = {
-  size: -1,
-  generation: 0,
-  collected: 0,
-  fingerprint: "",
-  deleted: false,
-};
+const nothingCollected = { size: -1, generation: 0, collected: 0, fingerprint: "", deleted: false };
 
 const createTally = () => {
   const [sessions, plans, memory] = [new Set<string>(), new Set<string>(), new Set<string>()];

@@ -1,3 +1,4 @@
+import { beginning } from "./answer-size.ts";
 import { titleKinds, type Line, type TitleKind } from "./transcript-line.ts";
 
 /**
@@ -60,7 +61,7 @@ export const learn = (facts: Facts, line: Line): boolean => {
   learnBill(facts, line);
   if (line.isPrompt) {
     facts.prompts += 1;
-    if (facts.prompt === "") facts.prompt = shortened(line.content);
+    if (facts.prompt === "") facts.prompt = beginning(line.content, longestSummary);
   }
   if (!line.sidechain) facts.calls += line.calls.length;
   const isEntry = line.type !== null && (line.content !== "" || line.more !== "" || line.calls.length > 0);
@@ -77,7 +78,7 @@ const learnPlace = (facts: Facts, { facts: { cwd, branch, slug, title, model } }
   // The last one is the session's name now.
   if (slug !== undefined && facts.slugs.at(-1) !== slug)
     facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug].slice(-mostSlugs);
-  if (title !== undefined) facts.titles[title.kind] = shortened(title.text);
+  if (title !== undefined) facts.titles[title.kind] = beginning(title.text, longestSummary);
   if (model !== undefined) facts.model = model;
 };
 
@@ -99,8 +100,3 @@ export const titleOf = ({ titles }: Facts): string =>
   titleKinds.map((kind) => titles[kind] ?? "").find((title) => title !== "") ?? "";
 
 export const summaryOf = ({ titles, prompt }: Facts): string => titles.summary ?? prompt;
-
-const shortened = (text: string): string => {
-  const short = text.slice(0, longestSummary);
-  return short.isWellFormed() ? short : short.slice(0, -1);
-};

@@ -66,16 +66,9 @@ export const searchHandlers = ({
         }));
         return { success, query, mode: "semantic", count: matches.length, matches, ...(hint && { hint }) };
       }
-      const question = {
-        project,
-        limit,
-        since: null,
-        until: null,
-        role: "" as const,
-        cursor: "",
-        exclude,
-      };
-      const { matches: found } = library.search({ ...question, query: anyWordOf(query) });
+      const everything = { since: null, until: null, role: "", cursor: "" } as const;
+      const question = { ...everything, query: anyWordOf(query), project, limit, exclude };
+      const { matches: found } = library.search(question);
       const matches = found.map(
         ({ session_id, project_path, timestamp, position, content_preview, score }) => ({
           session_id,

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { ServiceError } from "../contract/errors.ts";
 import { entryTypes, type EntryType } from "../contract/transcript-entry.ts";
 import type { ChunkStore } from "./chunk-store.ts";
@@ -142,10 +142,7 @@ const filterOf = ({ role, since, until }: SearchQuestion): { hits: string; value
 const typeNumber = (type: EntryType): number => entryTypes.indexOf(type);
 
 const digestOf = ({ query, project, since, until, role }: SearchQuestion): string =>
-  createHash("sha256")
-    .update(JSON.stringify([query, project, since, until, role]))
-    .digest("base64url")
-    .slice(0, 16);
+  hash("sha256", JSON.stringify([query, project, since, until, role]), "base64url").slice(0, 16);
 
 const cursorOf = (question: SearchQuestion, offset: number): string =>
   Buffer.from(JSON.stringify({ offset, of: digestOf(question) })).toString("base64url");

@@ -67,9 +67,7 @@ export const restPage = async (): Promise<string> => {
 type Place = { method: string; path: string; described: Described };
 
 const section = ({ method, path, described }: Place, find: (ref: string) => Schema): string[] => {
-  const known: Operation | undefined = Object.values<Operation>(operations).find(
-    ({ name }) => name === described.operationId,
-  );
+  const known = Object.entries<Operation>(operations).find(([name]) => name === described.operationId)?.[1];
   const body = described.requestBody?.content["application/json"]?.schema;
   const schema = body?.$ref === undefined ? body : find(body.$ref);
   const lines = [
@@ -92,7 +90,7 @@ const section = ({ method, path, described }: Place, find: (ref: string) => Sche
 
 /** What it does, its tool and its codes. */
 const about = (
-  { description, summary = "", deprecated }: Described,
+  { operationId, description, summary = "", deprecated }: Described,
   known: Operation | undefined,
 ): string => {
   const text = description ?? summary;
@@ -100,7 +98,7 @@ const about = (
   return [
     /[.!]$/.test(text) ? text : `${text}.`,
     ...(deprecated === true ? ["Deprecated."] : []),
-    ...(known === undefined || known.mcp === false ? [] : [`Tool: \`${known.name}\`.`]),
+    ...(known === undefined || known.mcp === false ? [] : [`Tool: \`${operationId}\`.`]),
     ...(codes === "" ? [] : [`Fails with ${codes}.`]),
   ].join(" ");
 };

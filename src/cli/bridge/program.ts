@@ -2,14 +2,11 @@ import type { Command } from "commander";
 import { transcriptOperations } from "../../contract/transcript.ts";
 import { addCompletionCommand } from "../completion.ts";
 import { addOperationCommands } from "../operation-commands.ts";
-import { createProgramOf, examples, hintAtHelp, type Lazily } from "../options.ts";
+import { createProgramOf, examples, hintAtHelp, lazilyOf } from "../options.ts";
 
 /** As `createProgram` of svc. */
 export const createProgram = (finish: (code: number) => void): Command => {
-  const lazily: Lazily =
-    (load) =>
-    async (...args) =>
-      finish(await (await load())(...args));
+  const lazily = lazilyOf(finish);
   const read = () => import("./reading.ts");
   const program = createProgramOf(
     "bridge",

@@ -9,7 +9,7 @@ import { readText } from "../commands/input.ts";
 import { converse } from "./converse.ts";
 import { createChatEvents } from "./events.ts";
 import { chooseAnswerView, quietView } from "../live/view.ts";
-import { ask, chatFailure, isName, linesOfResults, resumeCommand, type TalkOptions } from "./turn.ts";
+import { ask, isName, linesOfResults, modelsOf, resumeCommand, type TalkOptions } from "./turn.ts";
 
 export type ChatOptions = {
   conversation?: string;
@@ -74,10 +74,7 @@ const checkName = (option: string, name: string | undefined): void => {
 };
 
 const loadedAgent = async (client: Client, talk: TalkOptions): Promise<string> => {
-  const models = await client.chatModels().catch((error: unknown) => {
-    throw chatFailure(error, talk, false);
-  });
-  const [first] = models;
+  const [first] = await modelsOf(client, talk);
   if (first === undefined) throw new CliError("The service has no model to talk to: name one with --model");
   return first.id;
 };

@@ -7,7 +7,7 @@ import { chooseAnswerView } from "../live/view.ts";
 import { painter, print } from "../print.ts";
 import { createChatEvents } from "./events.ts";
 import { askMessage } from "./prompt.ts";
-import { ask, chatFailure, linesOfResults, resumeCommand, type TalkOptions } from "./turn.ts";
+import { ask, linesOfResults, modelsOf, resumeCommand, type TalkOptions } from "./turn.ts";
 
 type Conversation = { client: Client; talk: TalkOptions; baseUrl: string };
 
@@ -81,9 +81,7 @@ const commands: [usage: string, what: string, run: Run][] = [
     "/models",
     "list what can be talked to",
     async ({ client, talk }) => {
-      const models = await client.chatModels().catch((error: unknown) => {
-        throw chatFailure(error, talk, false);
-      });
+      const models = await modelsOf(client, talk);
       return models.map(({ id }) => `${id === talk.model ? "*" : " "} ${oneLine(id)}`).join("\n");
     },
   ],

@@ -91,8 +91,14 @@ export const linesOfResults = ({ full }: TalkOptions): number => (full ? Infinit
 export const resumeCommand = ({ conversation, user }: TalkOptions): string =>
   `svc chat --conversation ${shellWord(conversation)}${user === null ? "" : ` --user ${shellWord(user)}`}`;
 
+/** What can be talked to, the loaded agent first. */
+export const modelsOf = (client: Client, talk: TalkOptions): ReturnType<Client["chatModels"]> =>
+  client.chatModels().catch((error: unknown) => {
+    throw chatFailure(error, talk, false);
+  });
+
 /** The failure with what the user of a chat can do about it. `begun`: part of the answer had come. */
-export const chatFailure = (error: unknown, talk: TalkOptions, begun: boolean): unknown => {
+const chatFailure = (error: unknown, talk: TalkOptions, begun: boolean): unknown => {
   if (!(error instanceof ClientError)) return error;
   const { status, code, retryAfter, message } = error;
   const failure = (sentence: string): CliError => new CliError(sentence, { code, cause: error });

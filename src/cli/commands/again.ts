@@ -2,6 +2,7 @@ import { retryInput } from "../../client/again.ts";
 import type { Client } from "../../client/client.ts";
 import { isFinal, type Job } from "../../contract/job.ts";
 import { continueInput } from "../../contract/message.ts";
+import type { RunOptions } from "../../contract/run-options.ts";
 import { connect } from "../connect.ts";
 import { CliError, usageError, type ExitCode } from "../failure.ts";
 import { resolveJobId } from "../job-id.ts";
@@ -33,16 +34,8 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
   const isTaken = branch !== null && job.branch !== null;
   if (isTaken && flags.branch === undefined)
     note(`The branch ${branch} is that of the first job: this one gets another, or name one with --branch`);
-  const again = await retryInput(client, job);
-  const input = {
-    ...again,
-    task: flags.editor === true ? await readTask(job.task, true) : job.task,
-    profile: flags.profile ?? job.profile,
-    file_path: flags.filePath ?? "",
-    allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
-    ...optionsOf(flags, again.options),
-  };
-  return submit(client, input, flags);
+  const task = flags.editor === true ? await readTask(job.task, true) : job.task;
+  return submit(client, withFlags(job, { ...(await retryInput(client, job)), task }, flags), flags);
 };
 
 /** `svc continue`: another task for the agent that ran the job, in its session, worktree and branch. */
@@ -58,15 +51,21 @@ export const continueJob = async (
       `The agent of job ${job.id} had not begun, so there is nothing to continue: svc retry ${job.id}`,
     );
   const more = continueInput(job, job.session_id, await readTask(argument, flags.editor));
-  const input = {
-    ...more,
-    profile: flags.profile ?? job.profile,
-    file_path: flags.filePath ?? "",
-    allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
-    ...optionsOf(flags, more.options),
-  };
-  return submit(client, input, flags);
+  return submit(client, withFlags(job, more, flags), flags);
 };
+
+/** What a job is submitted with again, and what the command line changes of it. */
+const withFlags = <Input extends { options?: Partial<RunOptions> }>(
+  job: Job,
+  input: Input,
+  flags: AgainFlags,
+) => ({
+  ...input,
+  profile: flags.profile ?? job.profile,
+  file_path: flags.filePath ?? "",
+  allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
+  ...optionsOf(flags, input.options),
+});
 
 const find = async (client: Client, word: string): Promise<Job> =>
   (await client.get_job({ job_id: await resolveJobId(client, word) })).job;

@@ -102,9 +102,7 @@ const askedHere = async (job: Job, { json }: AnswerFlags): Promise<Said | null> 
   if (!asksPerson(waiting))
     throw new CliError(
       `Job ${id} waits for no answer, it ${waitingLine(job) ?? `is ${status}`}: svc job ${id.slice(0, 8)} shows it`,
-      {
-        code: "not_waiting",
-      },
+      { code: "not_waiting" },
     );
   if (!process.stdin.isTTY || !process.stdout.isTTY || json === true) throw usageError(askedText(job));
   return await askPerson(waiting);

@@ -57,10 +57,8 @@ const fetch = async (job: Job, remote: string): Promise<string> => {
   const ref = `refs/heads/${branch}`;
   const tracked = remote.startsWith("/") ? ref : `+${ref}:refs/remotes/${remote}/${branch}`;
   const tries: [from: string, ref: string][] = isPushed(job) ? [[remote, tracked]] : [];
-  // A job of an earlier version names the cached clone, which had saved work then.
-  const places = clone === null ? [] : [clone.replace(/\/repo\.git$/, "/saved.git"), clone];
-  for (const from of ended_at === null ? [] : places.filter((place) => existsSync(place)).slice(0, 1))
-    tries.push([from, status === "succeeded" || saved === null ? ref : saved]);
+  if (ended_at !== null && clone !== null && existsSync(clone))
+    tries.push([clone, status === "succeeded" || saved === null ? ref : saved]);
   let said = "";
   for (const [from, wanted] of tries) {
     const fetched = await git(["fetch", "--quiet", "--no-tags", "--", from, wanted]);
