@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { filesWithSecret, findSecret } from "./find.ts";
+import { createFinder, filesWithSecret, findSecret } from "./find.ts";
 
 const value = "s3cret/value+that is";
 
@@ -61,4 +61,16 @@ test("what cannot be read is not passed over", async () => {
   await expect(findSecret(root, ["x".repeat(300)], [value])).rejects.toThrow(
     "cannot be searched for secrets (ENAMETOOLONG)",
   );
+});
+
+test("a value is found wherever the pieces of a text end", () => {
+  const text = `${"-".repeat(20)}${value}${"-".repeat(20)}`;
+  const missed: string[][] = [];
+  for (let one = 1; one < text.length; one += 1)
+    for (let other = one; other < text.length; other += 1) {
+      const has = createFinder([value]);
+      const pieces = ["", text.slice(0, one), text.slice(one, other), text.slice(other)];
+      if (!pieces.map((piece, nth) => has(piece, nth === 0)).some(Boolean)) missed.push(pieces);
+    }
+  expect(missed).toEqual([]);
 });

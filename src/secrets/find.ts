@@ -44,7 +44,7 @@ export const createFinder = (values: readonly string[]): ((piece: string, isFirs
   let kept = "";
   return (piece, isFirst) => {
     const text = isFirst ? piece : kept + piece;
-    kept = text.slice(text.length - overlap);
+    kept = text.slice(Math.max(0, text.length - overlap));
     return needles.some((needle) => text.includes(needle));
   };
 };
