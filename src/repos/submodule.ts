@@ -25,7 +25,7 @@ export const hasOwnWork = async (
   if (gitDir === null) return false;
   const places = [join(directory, ".git"), join(root, ".git", "modules")];
   if (!places.some((place) => isBelow(gitDir, place))) return true;
-  if ((await textOf(join(gitDir, "HEAD"))) !== `${commit}\n` || !(await isAsCloned(gitDir))) return true;
+  if ((await ownText(join(gitDir, "HEAD"))) !== `${commit}\n` || !(await isAsCloned(gitDir))) return true;
   return !(await hasFilesOf(context, worktree, { directory, gitDir, commit }));
 };
 
@@ -34,7 +34,7 @@ export const gitDirectoryAt = async (directory: string): Promise<string | null> 
   const found = await lstat(join(directory, ".git")).catch(() => null);
   if (found === null) return null;
   // One that git has made for a submodule names a directory.
-  const [, named = ""] = /^gitdir: (.+)\n$/.exec(await textOf(join(directory, ".git"))) ?? [];
+  const [, named = ""] = /^gitdir: (.+)\n$/.exec(await ownText(join(directory, ".git"))) ?? [];
   return resolve(directory, found.isDirectory() ? ".git" : pathBytes(named).toString());
 };
 
@@ -45,11 +45,7 @@ export const gitDirectoryAt = async (directory: string): Promise<string | null> 
 export const headOf = async (root: string, path: string): Promise<string | null> => {
   const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
   if (gitDir === null || !isBelow(gitDir, root)) return null;
-  const read = async (name: string): Promise<string> => {
-    const file = join(gitDir, name);
-    const isOwn = (await realpath(file).catch(() => null)) === file && (await lstat(file)).size < 1e8;
-    return isOwn ? textOf(file) : "";
-  };
+  const read = (name: string): Promise<string> => ownText(join(gitDir, name));
   const idIn = (text = ""): string | null => /^[0-9a-f]{40}(?=\s|$)/.exec(text)?.[0] ?? null;
   const head = await read("HEAD");
   const [, ref] = /^ref: (refs\/\S+)\n?$/.exec(head) ?? [];
@@ -58,14 +54,26 @@ export const headOf = async (root: string, path: string): Promise<string | null>
   return idIn(await read(ref)) ?? idIn(packed);
 };
 
+/** Empty: there is no such file, it is huge, or a link leads to it. */
+export const ownText = async (file: string): Promise<string> =>
+  (await isReal(file)) && (await lstat(file)).size < 1e8 ? textOf(file) : "";
+
+const isReal = async (path: string): Promise<boolean> => (await realpath(path).catch(() => null)) === path;
+
 const isAsCloned = async (gitDir: string): Promise<boolean> => {
   const logs = join(gitDir, "logs");
+  if (!(await isReal(logs))) return false;
   const all = await readdir(logs, { recursive: true, withFileTypes: true }).catch(() => []);
   const own = all.filter(
     (file) => !file.isDirectory() && !file.parentPath.startsWith(`${logs}/refs/remotes`),
   );
-  const texts = await Promise.all(own.map((file) => textOf(join(file.parentPath, file.name))));
-  return texts.length > 0 && texts.every((text) => /^([^\n]*\t(clone|checkout): [^\n]*\n)+$/.test(text));
+  // One after another, and each line by itself: an agent may have written many, to hold the service up.
+  for (const file of own) {
+    const lines = (await ownText(join(file.parentPath, file.name))).split("\n");
+    if (lines.pop() !== "" || lines.length === 0) return false;
+    if (!lines.every((line) => /\t(clone|checkout): /.test(line))) return false;
+  }
+  return own.length > 0;
 };
 
 /** In a git directory of the service's: an agent's configuration could hide what is changed. */

@@ -12,7 +12,6 @@ import {
   makeDirectory,
   replace,
   restoreGitDirectory,
-  textOf,
   withoutLeftovers,
 } from "./git-directory.ts";
 import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
@@ -22,7 +21,7 @@ import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
 import { type CachedRepo, RepoError, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { gitDirectoryAt, withBorrower } from "./submodule.ts";
+import { gitDirectoryAt, ownText, withBorrower } from "./submodule.ts";
 import { noTokens } from "./tokens.ts";
 
 /** Most submodules of a worktree, those of submodules included: each is a clone. */
@@ -83,7 +82,7 @@ export const movesSubmodule = async (
 ): Promise<boolean> => {
   for (const [path, commit] of submodules) {
     const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
-    if (gitDir !== null && (await textOf(join(gitDir, "HEAD"))) !== `${commit}\n`) return true;
+    if (gitDir !== null && (await ownText(join(gitDir, "HEAD"))) !== `${commit}\n`) return true;
   }
   return false;
 };

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -150,6 +150,35 @@ test("a submodule that was checked out keeps the worktree once there is work in 
   expect((await repos.inspect(worktree, never)).kept).toEqual(["submodule at sub"]);
   await repos.commitAll(worktree, "work", never);
   expect(await plainGit(worktree.path, "ls-tree", "HEAD", "sub")).toContain(`160000 commit ${commit}`);
+});
+
+/** A worktree whose agent has checked out a submodule at `sub`, with the git directory of that. */
+const withSubmodule = async () => {
+  const { repos, remote, repo, root } = await makeWorktree();
+  const library = await makeRemote({ "lib.txt": "lib\n" });
+  const allowed = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
+  await asAgent(remote.work, ...allowed, "add", library.url, "sub");
+  await remote.commit({});
+  await fetchInto(repos, repo.url);
+  const worktree = await addTo(repos, repo, "two");
+  await asAgent(worktree.path, ...allowed, "update", "--init");
+  return { repos, root, worktree, gitDir: join(worktree.gitDir, "modules/sub") };
+};
+
+test("logs of a submodule that an agent wrote do not hold the service up", async () => {
+  const { repos, worktree, gitDir } = await withSubmodule();
+  await writeFile(join(gitDir, "logs/HEAD"), `${"\tclone: \tclone: x\n".repeat(30)}bad\n`);
+  const before = process.cpuUsage();
+  expect(await repos.unsavable(worktree, never)).toEqual(["submodule at sub"]);
+  expect(process.cpuUsage(before).user / 1e6).toBeLessThan(3);
+});
+
+test.each(["logs", "HEAD", "logs/HEAD"])("%s of a submodule is not read where a link leads", async (name) => {
+  const { repos, root, worktree, gitDir } = await withSubmodule();
+  expect(await repos.unsavable(worktree, never)).toEqual([]);
+  await rename(join(gitDir, name), join(root, "elsewhere"));
+  await symlink(join(root, "elsewhere"), join(gitDir, name));
+  expect(await repos.unsavable(worktree, never)).toEqual(["submodule at sub"]);
 });
 
 test("directories whose names git refuses are named", async () => {
