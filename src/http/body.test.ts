@@ -58,3 +58,17 @@ test("a header of 16 KiB is taken, and a file with empty lines and the boundary'
   const longer = body.replace("X: y", "X: yy");
   await expect(readAttached(posted(longer))).rejects.toThrow("a header of more than 16384 bytes");
 });
+
+test.each(["xboundary=another; boundary=", 'x="; boundary=another"; boundary='])(
+  "parts are counted by the boundary by which they are parsed: %s",
+  async (before) => {
+    const body = `--${boundary}\r\n${disposition}"job"\r\n${"a: b\r\n".repeat(5000)}\r\n{}${end}`;
+    const type = `multipart/form-data; ${before}${boundary}`;
+    const request = new Request("http://localhost/jobs", {
+      method: "POST",
+      headers: { "content-type": type },
+      body,
+    });
+    await expect(readAttached(request)).rejects.toMatchObject({ status: 400 });
+  },
+);

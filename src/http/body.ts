@@ -60,14 +60,14 @@ export const readAttached = async (request: Request): Promise<Record<string, unk
 const readParts = async (request: Request) => {
   const bytes = await readBytes(request, multipartLimits.bytes);
   const type = request.headers.get("content-type") ?? "";
-  const [, quoted, plain] = /boundary=(?:"([^"]+)"|([^;\s]+))/i.exec(type) ?? [];
-  const boundary = quoted ?? plain ?? "";
+  const [, boundary = ""] = /boundary="?([\w'()+,./:=?-]{1,70})/i.exec(type) ?? [];
   if (boundary === "") throw invalid("Content-Type: multipart/form-data needs a boundary");
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
   requireParts(body, `--${boundary}`);
   const copy = new Request(request.url, {
     method: "POST",
-    headers: { "content-type": type },
+    // Of several boundaries the one by which the parts were counted.
+    headers: { "content-type": `multipart/form-data; boundary="${boundary}"` },
     body: new Uint8Array(bytes),
   });
   return parseBody(copy, { all: true }).catch((cause: unknown) => {
