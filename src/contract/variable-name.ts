@@ -8,7 +8,7 @@ const besideNames =
 
 /** Changes which code a program loads when it starts. */
 const loaderNames =
-  /^(NODE_(OPTIONS|PATH|REPL_.*)|BUN_.*|LD_.*|DYLD_.*|GCONV_PATH|OPENSSL_(CONF|ENGINES|MODULES)|GIT_(EXEC_PATH|SSH|SSH_COMMAND)|(_JAVA|JAVA_TOOL|JDK_JAVA)_OPTIONS|(PERL5|PYTHON|RUBY)(LIB|DB|PATH|OPT|HOME|STARTUP))$/i;
+  /^(NODE_(OPTIONS|PATH|COMPILE_CACHE|REPL_.*)|BUN_.*|LD_.*|DYLD_.*|GCONV_PATH|OPENSSL_(CONF|ENGINES|MODULES)|GIT_(EXEC_PATH|SSH|SSH_COMMAND)|(_JAVA|JAVA_TOOL|JDK_JAVA)_OPTIONS|(PERL5|PYTHON|RUBY)(LIB|DB|PATH|OPT|HOME|STARTUP))$/i;
 
 /** Options of Node that load no code. */
 const harmlessOptions = /^\s*((--max-(old|semi)-space-size[= ]\d+|--enable-source-maps)(\s+|$))+$/;

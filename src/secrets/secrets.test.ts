@@ -320,9 +320,14 @@ test.each<[object, boolean]>([
   [{ branches: ["release/*"] }, true],
   [{ branches: ["release/*"], hosts: ["a.example"] }, false],
   [{ branches: ["release/*"], phase: "checks" }, false],
-  ...["PIP_CERT", "CARGO_HTTP_CAINFO", "GIT_SSL_CAINFO", "NODE_PATH", "BUN_OPTIONS"].map(
-    (name): [object, boolean] => [{ name }, false],
-  ),
+  ...[
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "GIT_SSL_CAINFO",
+    "NODE_PATH",
+    "NODE_COMPILE_CACHE",
+    "BUN_OPTIONS",
+  ].map((name): [object, boolean] => [{ name }, false]),
   [{ phase: "each" }, false],
 ])("%j is accepted: %s", (over, isAccepted) => {
   const { input } = operations.set_secret;
