@@ -65,16 +65,17 @@ const unlessOrphaned = "echo >&4; read -r _ <&4 || exit 1; exec 4>&-; ";
  * host's loopback that the operator allows, because no client asks a proxy for that.
  */
 const forwarding = (program: string, loopback: Place["loopback"]): string => {
-  const local = loopback.map(
-    ({ name, port }) => [port, `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`] as const,
-  );
-  const all = [[proxyPort, `UNIX-CONNECT:${socketInside}`] as const, ...local];
-  const starts = all.map(
+  // Operator and secrets may name the same port, at which one can listen.
+  const all = new Map(
+    loopback.map(({ name, port }) => [port, `PROXY:127.0.0.1:${name}:${port},proxyport=${proxyPort}`]),
+  ).set(proxyPort, `UNIX-CONNECT:${socketInside}`);
+  const starts = Array.from(
+    all,
     ([port, target]) =>
       `${program} TCP-LISTEN:${port},bind=127.0.0.1,fork,reuseaddr ${target} >/dev/null 2>&1 </dev/null & `,
   );
   // One line each, and that of the headings. One that cannot listen is not waited for for ever.
-  const wait = `n=0; until [ $(wc -l </proc/net/tcp) -gt ${all.length} ] || [ $n = 200 ]; do n=$((n+1)); sleep 0.005; done; `;
+  const wait = `n=0; until [ $(wc -l </proc/net/tcp) -gt ${all.size} ] || [ $n = 200 ]; do n=$((n+1)); sleep 0.005; done; `;
   return starts.join("") + wait;
 };
 

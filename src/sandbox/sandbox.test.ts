@@ -342,6 +342,18 @@ test.each<Mode>(["bwrap", "landlock"])(
   },
 );
 
+test("bwrap: a port that operator and secret name has one forwarder, and no start waits for another", async () => {
+  const hosts = ["127.0.0.1", "localhost"].map((name) => ({ name, port: 4873, local: true }));
+  const token = { name: "TOKEN", placeholder: "svc_placeholder_x", value: "tok-01234567", header: null };
+  const { entered } = await enter(sandboxes.bwrap.sandbox, {
+    allowed: { ...nothing, hosts },
+    secrets: [{ ...token, hosts: ["127.0.0.1:4873"] }],
+  });
+  const script = entered.box.prefix.join(" ");
+  expect(script.match(/TCP-LISTEN:\d+/g)).toEqual(["TCP-LISTEN:4873", "TCP-LISTEN:3128"]);
+  expect(script).toContain("-gt 2 ]");
+});
+
 test("under Landlock the door answers nobody who does not say the word of the run", async () => {
   const { entered } = await enter(sandboxes.landlock.sandbox, {
     routes: [{ paths: /^\/v1\//, target: new URL("http://127.0.0.1:9"), headers: {} }],
