@@ -8,6 +8,8 @@ const parse = (url: string): string => parseRepoUrl(url, { allowLocal: true });
 test.for([
   ["https://GitHub.com:443/acme/App.git/", "https://github.com/acme/App.git"],
   ["HTTPS://github.com/acme/app//", "https://github.com/acme/app"],
+  ["https://github.com//acme///%61pp%2Fx%2egit", "https://github.com/acme/app%2Fx.git"],
+  ["git@github.com:acme//app.git", "git@github.com:acme/app.git"],
   ["https://git.example:8443/a/b/c", "https://git.example:8443/a/b/c"],
   ["ssh://git@Host:22/a/b", "ssh://git@host/a/b"],
   ["ssh://git@host:2222/a/b", "ssh://git@host:2222/a/b"],

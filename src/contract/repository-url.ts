@@ -46,6 +46,14 @@ const normalPath = (path: string): string => {
   return `/${parts.join("/")}`;
 };
 
+/** Servers take others for the same: what is known of a repository would not be found by them. */
+const onePath = (path: string): string => path.replaceAll(/\/+/g, "/").replace(/\/$/, "");
+
+const unescaped = (escape: string): string => {
+  const sign = decodeURIComponent(escape);
+  return /[\w.~-]/.test(sign) ? sign : escape;
+};
+
 const credentials = "carries credentials; leave them out and set GIT_HOST and GIT_HOST_TOKEN for the service";
 
 const parseScp = (url: string, refuse: Refuse): string => {
@@ -54,7 +62,7 @@ const parseScp = (url: string, refuse: Refuse): string => {
     /^([\w.][\w.-]*)@([a-z0-9][a-z0-9.-]*|\[[0-9a-f:]+\]):(.+)$/i.exec(url) ?? [];
   refuse(path === "", "is not a URL, nor an absolute path");
   refuse(path.startsWith("-"), "has a path that begins with a dash");
-  const normal = path.replace(/\/+$/, "");
+  const normal = onePath(path);
   refuse(normal === "", "names no repository");
   return `${user}@${host.toLowerCase()}:${normal}`;
 };
@@ -68,7 +76,7 @@ const parseHosted = (url: string, scheme: string, refuse: Refuse): string => {
   const { password, username, search, hash } = parsed;
   refuse(password !== "" || (username !== "" && scheme !== "ssh"), credentials);
   const host = parsed.hostname.toLowerCase();
-  const path = parsed.pathname.replace(/\/+$/, "");
+  const path = onePath(parsed.pathname.replaceAll(/%(2[de]|3\d|[4-7][\da-f])/gi, unescaped));
   refuse(search !== "" || hash !== "", "has a query or a fragment");
   refuse(
     scheme === "http" && !["localhost", "127.0.0.1", "[::1]"].includes(host),
