@@ -223,7 +223,7 @@ type Bringing = {
   packs?: Set<string>;
 };
 
-/** Copies commits and what they reach from git directories of the service into one, as a pack. */
+/** Copies commits and what they reach from git directories of the service into one, which may be on another disk, as a pack. */
 export const bringObjects = async (
   context: GitContext,
   commits: readonly string[],
@@ -232,8 +232,11 @@ export const bringObjects = async (
   if (commits.length === 0) return [];
   const input = [...commits, ...Array.from(without, (id) => `^${id}`), ""].join("\n");
   const args = ["pack-objects", "--quiet", "--non-empty", "--revs", join(into, "objects", "pack", "pack")];
-  const paths = lenders.map((gitDir) => JSON.stringify(join(gitDir, "objects")));
-  const variables = { GIT_ALTERNATE_OBJECT_DIRECTORIES: paths.join(":") };
+  const paths = [where, ...lenders].map((gitDir) => JSON.stringify(join(gitDir, "objects")));
+  const variables = {
+    GIT_OBJECT_DIRECTORY: join(into, "objects"),
+    GIT_ALTERNATE_OBJECT_DIRECTORIES: paths.join(":"),
+  };
   const { stdout } = await runGit(context, where, args, { input, variables });
   packs?.add(`pack-${stdout.trim()}`);
   return [];
