@@ -187,6 +187,8 @@ test("what a route does not take is refused and told, whatever its method and qu
     ["TRACE", "/v1/messages"],
     ["POST", "http://model.invalid/v1/messages/batches"],
     ["POST", long],
+    ["GET", "/v1/files%2Ff"],
+    ["POST", "/v1/x/../messages"],
   ];
   for (const [method, path] of others)
     expect(await ask(door.socket, path, { method })).toMatchObject({ status: 403 });
@@ -196,6 +198,8 @@ test("what a route does not take is refused and told, whatever its method and qu
     "TRACE /v1/messages",
     "POST /v1/messages/batches",
     `POST ${long}`.slice(0, 200),
+    "GET /v1/files%2Ff",
+    "POST /v1/x/../messages",
   ]);
   expect(reached).toBe(1);
 });

@@ -152,13 +152,18 @@ test.each([
 });
 
 test("several answers add up by model, and a closed meter lets no request pass", async () => {
-  const answers = [plain, plain, plain.replaceAll("claude-a", "claude-b")];
+  const answers = [
+    plain,
+    plain,
+    ...["claude-b", "__proto__"].map((name) => plain.replaceAll("claude-a", name)),
+  ];
   const { asked, meter, ask } = await open((response) => response.end(answers.shift()));
-  for (let n = 0; n < 3; n += 1) await whole(await ask());
-  await until(() => Object.keys(meter.ended).length === 2);
+  for (let n = 0; n < 4; n += 1) await whole(await ask());
+  await until(() => Object.keys(meter.ended).length === 3);
   expect(Object.entries(meter.seen)).toEqual([
     ["claude-a", usage(22, 690, 14, 10)],
     ["claude-b", usage(11, 345, 7, 5)],
+    ["", usage(11, 345, 7, 5)],
   ]);
   meter.isOpen = false;
   const refused = await ask();
@@ -166,5 +171,5 @@ test("several answers add up by model, and a closed meter lets no request pass",
     403,
     expect.stringContaining("no turn"),
   ]);
-  expect(asked).toHaveLength(3);
+  expect(asked).toHaveLength(4);
 });

@@ -28,7 +28,7 @@ export type Meter = ReturnType<typeof createMeter>;
  * it could, in a tool's input, it only adds.
  */
 const facts = new RegExp(
-  `"(?:(?<kind>${kinds.join("|")})"\\s*:\\s*(?<count>\\d{1,12})(?=\\D)|model"\\s*:\\s*"(?<name>[^"\\\\]{1,100})"|type"\\s*:\\s*"(?<event>content_block_delta|message_delta)")`,
+  `"(?:(?<kind>${kinds.join("|")})"\\s*:\\s*(?<count>\\d{1,12})(?=\\D)|model"\\s*:\\s*"(?!__proto__")(?<name>[^"\\\\]{1,100})"|type"\\s*:\\s*"(?<event>content_block_delta|message_delta)")`,
   "g",
 );
 

@@ -23,14 +23,15 @@ const plainPath = /^(?:\/[\w:@~-][\w.:@~-]*)+\/?$/;
 
 /** @throws Refusal */
 const routeFor = ({ routes, onDenied }: DoorSettings, method: string, path: string): Route => {
-  const route = plainPath.test(path) ? routes.find(({ paths }) => paths.test(path)) : undefined;
+  const route = routes.find(({ paths }) => paths.test(path));
+  const isPlain = plainPath.test(path);
   const wanted = `${method} ${path}`.slice(0, 200);
-  if (route?.takes?.test(wanted) === false) {
+  if (route?.takes && !(isPlain && route.takes.test(wanted))) {
     onDenied(wanted);
     throw new Refusal(403, `No agent may ask for ${wanted}: the credential is for messages of the model`);
   }
   // Not by TRACE: its answer repeats the credential.
-  if (route === undefined || !/^(GET|HEAD|POST|DELETE)$/.test(method))
+  if (route === undefined || !isPlain || !/^(GET|HEAD|POST|DELETE)$/.test(method))
     throw new Refusal(404, "There is nothing at this path");
   if (route.meter?.isOpen === false) throw new Refusal(403, "The agent has no turn, or no budget left");
   return route;
