@@ -112,7 +112,7 @@ const untilAllEnded = (service: Service, expected: number): Promise<unknown> =>
       const { jobs: running } = await service.client.list_jobs({ limit: 1, status: "running" });
       return jobs.length + running.length === 0;
     },
-    { seconds: 60 + expected / 10, what: "all jobs to end" },
+    { seconds: 100 + expected / 10, what: "all jobs to end" },
   );
 
 const checkJobs = async (service: Service, ids: Set<string>, tally: Tally): Promise<void> => {

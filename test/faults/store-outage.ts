@@ -68,6 +68,9 @@ export const storeOutage = async ({ directory, seconds }: Options): Promise<Tall
   for (let n = 0; n < 2; n += 1) await submit(`scenario: noop {"begins": "${gone}"}`);
   for (let n = 0; n < 2; n += 1) await submit(`scenario: paced {"until": "${back}", "ms": 300}`);
   await until(async () => (await runsIn(journal)).size === 6, { what: "six agents to be at work" });
+  const hasWritten = async (id = ""): Promise<boolean> =>
+    (await readJournal(journal)).some(({ job, wrote }) => job === id && wrote !== undefined);
+  await until(async () => (await hasWritten(ids[0])) && hasWritten(ids[1]), { what: "work to be pushed" });
   for (let n = 0; n < 2; n += 1) await submit("scenario: noop");
   tally.jobs = ids.length;
 
