@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import OpenAI, { APIConnectionError, APIError, APIUserAbortError } from "openai";
 import { afterEach, beforeAll, expect, test } from "vitest";
 import { key, startScene, untilIdle, askedOf, lastAsked, type Scene } from "./scene.ts";
@@ -30,7 +31,7 @@ const reasoningOf = (from: object): string =>
 const errorOf = async (promise: Promise<unknown>): Promise<APIError> => {
   const error = await promise.then(() => null).catch((reason: unknown) => reason);
   if (error instanceof APIError && !(error instanceof APIConnectionError)) return error;
-  throw new Error(`there was no APIError, but ${String(error)}`, { cause: error });
+  throw new Error(`there was no APIError, but ${inspect(error, { depth: 4 })}`, { cause: error });
 };
 
 test("the raw stream gives thinking, tools and words in order, no tool calls, and the usage once", async () => {
