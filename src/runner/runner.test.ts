@@ -60,11 +60,13 @@ test("the work of a lost job that is not tried again is saved, though its profil
 test("an agent that is started again, because it has lost its question, finds nothing that the one before left in its configuration", async () => {
   const directory = await temporaryDirectory();
   const [agentCliBinary, seen] = [join(directory, "agent"), join(directory, "seen")];
-  // The second process, which is to ask again, plants something.
+  // The second process, which is to ask again, plants something; it is ended as soon as its question is known to be lost.
   const script = `#!/bin/sh
     [ "$1" != --version ] || exec "${fakeAgent}" "$@"
+    trap '' TERM
     cd "$CLAUDE_CONFIG_DIR"
-    [ -L projects ] && echo "linked $(ls planted 2>/dev/null)" >> ${seen}
+    [ -L projects ] && is=linked || is=replaced
+    echo "$is $(ls planted 2>/dev/null)" >> ${seen}
     [ $(wc -l < ${seen}) != 2 ] || { rm projects; mkdir projects; : > planted; }
     cd "$OLDPWD"
     exec "${fakeAgent}" "$@"
@@ -83,5 +85,5 @@ test("an agent that is started again, because it has lost its question, finds no
   const resumed = { ...record, asked, resumed_at: new Date().toISOString() };
   const { kind, patch } = await job.execute({}, resumed);
   expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
-  expect(await readFile(seen, "utf8")).toBe("linked \n".repeat(3));
+  expect(await readFile(seen, "utf8")).toMatch(/^(linked \n){2,3}$/);
 });
