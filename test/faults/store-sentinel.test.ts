@@ -40,7 +40,8 @@ test("when Sentinel makes the replica the master, acknowledged jobs are found, r
   await killed.restart();
   const all = [...long, ...short, after];
   const jobs = await Promise.all(all.map((id) => asks(second).ended(id)));
-  expect(jobs.filter(({ status, attempt }) => status !== "succeeded" || attempt !== 1)).toEqual([]);
+  // One that is claimed as the master goes may have to be claimed again; its agent runs once.
+  expect(jobs.filter(({ status }) => status !== "succeeded")).toEqual([]);
   expect(await runsIn(journal)).toEqual(new Map(all.map((id) => [id, 1])));
   expect(await asks(first).run({ task: "scenario: noop" })).toMatchObject({ status: "succeeded" });
 

@@ -167,8 +167,11 @@ const hurried =
   (record: ReturnType<typeof recordingFetch>["fetch"]): typeof record =>
   async (input, init) => {
     const response = await record(input, init);
-    if (response.headers.has("retry-after")) response.headers.set("retry-after-ms", "100");
-    return response;
+    if (!response.headers.has("retry-after")) return response;
+    const { status, statusText } = response;
+    const headers = new Headers(response.headers);
+    headers.set("retry-after-ms", "100");
+    return new Response(response.body, { status, statusText, headers });
   };
 
 test("with all places taken the client asks again as it is asked to, until one is free", async () => {
