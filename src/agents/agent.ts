@@ -99,7 +99,7 @@ export type AgentProcess = {
   end: (options?: { graceSeconds: number }) => Promise<void>;
   /** Resolves when the process and all that it started have ended, for whatever reason. */
   ended: Promise<void>;
-  /** What all of its sandbox spends at the model. Absent: it has no sandbox that sees it. */
+  /** Counts what its sandbox spends at the model. Absent: no sandbox counts it. */
   spending?: Spending;
 };
 
@@ -108,7 +108,7 @@ export type ModelTokens = Readonly<Record<string, Usage>>;
 
 export type Spending = {
   meter: Meter;
-  /** As the agent's last result has it; null: none does. */
+  /** Tokens by model of the agent's last result; null before there is one. */
   reported: () => ModelTokens | null;
   /** Asks the agent while it works; null: it does not say. */
   ask: () => Promise<{ total_cost_usd: number; model_usage?: ModelTokens | null | undefined } | null>;
@@ -138,7 +138,7 @@ export type AgentTurn = {
   appendSystemPrompt: string | null;
   /** For this and the next turns; null: unchanged. */
   effort: "low" | "medium" | "high" | null;
-  /** Whose budget it counts for. Absent: nobody's. */
+  /** The caller whose daily budget pays for the turn. Absent: no budget does. */
   principal?: string;
   /** Wall time of the turn, seconds; the silence limits of the settings count as well. */
   timeoutSeconds: number;

@@ -57,7 +57,7 @@ type BoundaryDependencies = Pick<AppDependencies, "log" | "newRequestId"> & {
   authenticate?: Authenticate;
   /** Absent: `Bearer`. */
   challenge?: Challenge;
-  /** Absent: by the clock of the system. */
+  /** Absent: it uses the clock of the system. */
   wrongKeys?: WrongKeys;
 };
 

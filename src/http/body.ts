@@ -66,7 +66,7 @@ const readParts = async (request: Request) => {
   requireParts(body, `--${boundary}`);
   const copy = new Request(request.url, {
     method: "POST",
-    // Of several boundaries the one by which the parts were counted.
+    // With several boundaries, the parts are parsed by the one by which they were counted.
     headers: { "content-type": `multipart/form-data; boundary="${boundary}"` },
     body: new Uint8Array(bytes),
   });

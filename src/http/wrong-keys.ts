@@ -7,7 +7,7 @@ const pauseMs = 1000;
 /** Addresses that are remembered; of more the one that was not heard of for the longest time is forgotten. */
 const mostCallers = 10_000;
 
-/** Of a request: `signal` is aborted when the caller hangs up. */
+/** A request's connection. `signal` is aborted when the caller hangs up. */
 type Connection = { close: () => void; signal: AbortSignal };
 
 /** The times of an address's last wrong keys, ms, and the requests that wait, the oldest first. */

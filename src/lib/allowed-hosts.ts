@@ -60,7 +60,7 @@ export const judgeHost = (hosts: readonly AllowedHost[], { name, port }: Allowed
 
 export const isPort = (number: number): boolean => number >= 1 && number <= 65_535;
 
-/** As it stands before a port. */
+/** Writes a host as it stands before a port: an IPv6 address in brackets. */
 export const bracketed = (name: string): string => (name.includes(":") ? `[${name}]` : name);
 
 const parseHost = (text: string, byOperator: boolean): AllowedHost => {

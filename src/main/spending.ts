@@ -25,7 +25,7 @@ type Options = Required<Pick<AgentProcess, "spending" | "end">> & {
 export const watchSpending = ({ spending, end, maxBudgetUsd, remaining, priceOf }: Options) => {
   const { meter, ask } = spending;
   let principal: string | undefined;
-  /** What earlier turns were charged for, and what this one told without a result. */
+  /** Tokens that earlier turns were charged for, and tokens that this turn told without a result. */
   const charged: ModelTokens[] = [];
   let costUsd = 0;
   let over: number | null = null;

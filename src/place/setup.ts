@@ -53,7 +53,7 @@ type Job = {
   secrets: readonly JobSecret[];
   /** Why it does not get others, a sentence each. */
   lacks: readonly string[];
-  /** Of the base; empty: the remote's default branch. */
+  /** Branch of the base; empty for the remote's default branch. */
   branch: string;
   /** No agent has worked in the worktree: all that is not of its commit comes from a setup that was interrupted. */
   isUntouched: boolean;

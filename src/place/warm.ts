@@ -23,7 +23,7 @@ type Job = {
   isUntouched: boolean;
   /** The hosts and paths that its commands may use. */
   reach: unknown;
-  /** Of its base; empty: the remote's default branch. */
+  /** Branch of its base; empty for the remote's default branch. */
   branch: string;
   /** Rejects when the directory has what no other job may get. */
   search: (directory: string) => Promise<void>;

@@ -66,7 +66,7 @@ export const urlOf = ({ name, path, url, update }: Declared, around: Around): st
   return parsed;
 };
 
-/** What lets the service's credentials reach a submodule of another owner. */
+/** How an operator lets the service's credentials reach a submodule of another owner. */
 export const cure = "an operator who trusts that owner names it in GIT_HOST_OWNERS";
 
 /**

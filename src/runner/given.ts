@@ -43,7 +43,7 @@ export type Given = {
   files: Attached;
   /** Its ports, and what its setup says for its checks. */
   within: Pick<AgentLaunch, "env" | "before" | "mounts" | "ports">;
-  /** What its agent has in place of that. */
+  /** The agent's own variables and script, without those that `within` has for checks alone. */
   forAgent: Pick<AgentLaunch, "env" | "before">;
 };
 

@@ -11,9 +11,9 @@ const kinds = Object.keys(none) as (keyof Tokens)[];
 
 /** Counts what a run spends at the model, whoever in it asks: tokens by the model that the answers name. */
 export const createMeter = () => ({
-  /** As far as the answers have come. */
+  /** Tokens of all answers, as far as these have come. */
   seen: {} as Record<string, Tokens>,
-  /** Of those that have come to their end, or broken off. */
+  /** Tokens of the answers that have ended or broken off. */
   ended: {} as Record<string, Tokens>,
   /** Called at the end of an answer. */
   onEnded: (): void => undefined,

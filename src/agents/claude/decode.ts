@@ -31,7 +31,7 @@ export type DecoderFacts = {
   /** Of the last result. */
   report: Report | null;
   message: AgentMessage;
-  /** What all models were used for, as the last result that says it has it. */
+  /** Tokens of the whole process by model, from the last result that has them. */
   models: ModelTokens | null;
   /** The last result came because a call was deferred. */
   deferred: boolean;

@@ -112,7 +112,7 @@ export const readOutput = (options: ReadOutput) => {
   });
   stderr.on("data", (chunk: Buffer) => observed.stderr.push(chunk));
   return {
-    /** Of the turn in flight, or of the last one. */
+    /** Output of the turn in flight, or of the last one. */
     observed: (): Observed => observed,
     /** Later output belongs to another turn. A late result of the one before is dropped. */
     nextTurn: (): void => {

@@ -4,7 +4,7 @@ import { UsageResponse } from "./wire.ts";
 
 type Options = Omit<Spending, "ask"> & { write: (line: string) => void };
 
-/** What a process spends. `take`: whether a line is the agent's answer to `ask`. */
+/** Watches what a process spends. `take` tells whether a line is the agent's answer to `ask`. */
 export const createSpending = ({ meter, write, reported }: Options) => {
   let answer = Promise.withResolvers<Awaited<ReturnType<Spending["ask"]>>>();
   const ask: Spending["ask"] = async () => {

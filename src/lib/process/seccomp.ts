@@ -50,7 +50,7 @@ const ifOneOf = (values: readonly number[], skipped: number): Instruction[] =>
 /** Netlink tells a program its own addresses. Others have no namespace: with vsock one talks to the machine's own host. */
 const [unix, ipv4, ipv6, netlink] = [1, 2, 10, 16];
 
-/** What follows a call of socket: family, type, protocol. */
+/** Judges the arguments of `socket`: family, type, protocol. */
 const judges = {
   /** All that bubblewrap confines. */
   usual: [loadArgument(0), ...ifOneOf([unix, ipv4, ipv6, netlink], 1), allowed, refused],
