@@ -22,12 +22,16 @@ if (![count, seed, from].every((each) => /^\d+$/.test(each ?? ""))) {
   process.exit(2);
 }
 const directory = await realpath(await mkdtemp(join(tmpdir(), "svc-fuzz-")));
+let shown = 0;
 const asked = {
   count: Number(count),
   seed: Number(seed),
   from: Number(from),
-  onBatch: (so: { asked: number; faults: string[] }) =>
-    void process.stdout.write(`${so.asked} asked, ${so.faults.length} kinds of faults\n`),
+  onBatch: ({ asked: so, faults }: { asked: number; faults: string[] }) => {
+    process.stdout.write(`${so} asked, ${faults.length} kinds of faults\n`);
+    for (const fault of faults.slice(shown)) process.stdout.write(`${fault}\n`);
+    shown = faults.length;
+  },
 };
 const run = async () => {
   if (target === "service") return fuzz({ directory, ...asked });

@@ -72,8 +72,11 @@ const isNamed = (path: string, kept: readonly string[]): boolean =>
 
 const isThere = async (evidence: Evidence, { path: root, gitDir }: Directory): Promise<boolean> => {
   const exists = async (path: string | Buffer) => (await lstat(path).catch(() => null)) !== null;
+  // A directory may have come in the place of a file.
+  const isFile = async (path: string | Buffer) =>
+    (await lstat(path).catch(() => null))?.isDirectory() === false;
   if (evidence.is === "commit") return exists(gitDir);
-  if (evidence.is === "absence") return !(await exists(inside(root, evidence.path)));
+  if (evidence.is === "absence") return !(await isFile(inside(root, evidence.path)));
   if (evidence.is === "kept") return exists(inside(root, evidence.path));
   if (evidence.inIndexOnly === true) return exists(gitDir);
   if (isGitlink(evidence)) return exists(inside(root, evidence.path));
