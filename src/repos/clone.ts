@@ -96,10 +96,7 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
   if (!(await isDirectory(gitDir))) refuse(".git is no directory");
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
-    args: [
-      ...partsRead,
-      ...`( -type f -o -type d ) ( -path objects/* -o ${small} ) -o -print -quit`.split(" "),
-    ],
+    args: [...partsRead, ...`( -type f -o -type d ) ( ${isObject} -o ${small} ) -o -print -quit`.split(" ")],
     cwd: gitDir,
     env: { LC_ALL: "C" },
     timeoutSeconds: context.settings.gitTimeout,
@@ -117,7 +114,7 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
 };
 
 /** All but objects is read at once: 64 MiB at most. */
-const small = "-size -65537k";
+const [isObject, small] = ["-path objects/* ! -path objects/info/alternates", "-size -65537k"];
 
 /** What the service reads of an agent's clone. */
 const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".split(" ");

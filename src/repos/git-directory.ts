@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
@@ -59,8 +59,8 @@ export const restoreGitDirectory = async (
     await makeDirectory(gitDir, name);
   const config = canonicalConfig(settings, basics);
   const [configFile, headFile] = [join(gitDir, "config"), join(gitDir, "HEAD")];
-  if ((await textOf(configFile, "utf8")) !== config) await replace(configFile, config);
-  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(await textOf(headFile, "utf8")))
+  if ((await smallTextOf(configFile, "utf8")) !== config) await replace(configFile, config);
+  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(await smallTextOf(headFile)))
     await replace(headFile, `ref: ${head}\n`);
 };
 
@@ -110,7 +110,7 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
   const file = join(gitDir, "objects", "info", "alternates");
   const paths = lenders.map((lender) => join(lender, "objects"));
   const text = paths.map((path) => (existsSync(path) ? `${path}\n` : "")).join("");
-  if ((await textOf(file, "utf8")) === text) return;
+  if ((await smallTextOf(file, "utf8")) === text) return;
   await makeDirectory(gitDir, "objects/info");
   await replace(file, text);
 };
@@ -118,6 +118,10 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
 /** Empty: there is no such file. */
 export const textOf = (path: string, encoding: BufferEncoding = "latin1"): Promise<string> =>
   readFile(path, { encoding, flag: nonBlocking.read }).catch(() => "");
+
+/** Empty, too, when it has more than 64 MiB: an agent may have made the file. */
+export const smallTextOf: typeof textOf = async (path, encoding) =>
+  ((await stat(path).catch(() => null))?.size ?? 0) > 2 ** 26 ? "" : textOf(path, encoding);
 
 const unreadable = (): null => null;
 

@@ -6,6 +6,7 @@ import {
   readFile,
   rename,
   rm,
+  stat,
   symlink,
   truncate,
   writeFile,
@@ -44,6 +45,7 @@ const plants: [string, Plant][] = [
   ["packed refs that are a link", (at, other) => link(`${other}/packed-refs`, `${at}/packed-refs`)],
   ["a branch that is a link", (at, other) => link(`${other}/refs/remotes/origin/main`, `${at}/refs/heads/x`)],
   ["a gigabyte of packed refs", (at) => truncate(`${at}/packed-refs`, 1e9)],
+  ["a gigabyte of lenders", (at) => truncate(`${at}/objects/info/alternates`, 1e9)],
   ["refs that are a link", (at, other) => link(`${other}/refs`, `${at}/refs`)],
   ["logs that are a link", (at, other) => link(`${other}/logs`, `${at}/logs`)],
   ["objects that are a link", (at, other) => link(`${other}/objects`, `${at}/objects`)],
@@ -90,6 +92,16 @@ test.each(plants)(
     expect(await plainGit(other, "fsck")).toBe("");
   },
 );
+
+test("a gigabyte of configuration is replaced, and never held", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const tip = await commitFile(worktree.path, "work.txt");
+  await truncate(join(worktree.gitDir, "config"), 1e9);
+  const { maxRSS } = process.resourceUsage();
+  await repos.checkOutCommit(worktree, { commit: tip, tip }, never);
+  expect((process.resourceUsage().maxRSS - maxRSS) / 1024).toBeLessThan(200);
+  expect((await stat(join(worktree.gitDir, "config"))).size).toBeLessThan(10_000);
+});
 
 test("tips that are no ids name nothing", async () => {
   const { repos, worktree } = await makeWorktree();

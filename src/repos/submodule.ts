@@ -5,7 +5,7 @@ import { isBelow } from "../lib/is-below.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { cacheGitDir, runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import { pathBytes } from "./path-bytes.ts";
-import { borrowObjects, replace, restoreGitDirectory, textOf } from "./git-directory.ts";
+import { borrowObjects, replace, restoreGitDirectory, smallTextOf } from "./git-directory.ts";
 import type { Worktree } from "./repos.ts";
 import { emptyScratch } from "./wall.ts";
 
@@ -56,7 +56,7 @@ export const headOf = async (root: string, path: string): Promise<string | null>
 
 /** Empty: there is no such file, it is huge, or a link leads to it. */
 export const ownText = async (file: string): Promise<string> =>
-  (await isReal(file)) && (await lstat(file)).size < 1e8 ? textOf(file) : "";
+  (await isReal(file)) ? smallTextOf(file) : "";
 
 const isReal = async (path: string): Promise<boolean> => (await realpath(path).catch(() => null)) === path;
 
