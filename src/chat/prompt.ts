@@ -57,8 +57,8 @@ export const isOfSession =
     const certain = answers.filter((answer) => answer !== unknownAnswer);
     let found = 0;
     for (const { content } of given) {
-      const said = textOf(content);
-      const isNext = [said, withoutReasoning(said)].some((text) => digestOf(text) === certain[found]);
+      const answer = textOf(content);
+      const isNext = [answer, withoutReasoning(answer)].some((text) => digestOf(text) === certain[found]);
       if (isNext) found += 1;
     }
     return found === certain.length && given.length <= answers.length;
@@ -69,7 +69,7 @@ const textOf = (content: readonly TurnPart[]): string =>
 
 /**
  * An answer without the reasoning that a UI has written into it: between `<think>` and `</think>`, or as a `<details>` of
- * the type reasoning. What does not end is none.
+ * the type reasoning. A tag without an end begins none.
  */
 const withoutReasoning = (text: string): string => {
   let [result, from] = ["", 0];

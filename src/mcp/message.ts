@@ -17,7 +17,7 @@ const withoutNulls = (value: unknown): unknown => {
   );
 };
 
-/** The same for a line with a message. What is no JSON stays as it is. */
+/** Does the same to a line with a message. Other lines stay as they are. */
 export const lenientLine = (line: string): string => {
   if (!line.includes("null")) return line;
   try {

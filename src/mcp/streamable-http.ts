@@ -60,12 +60,12 @@ export const streamableHandler = ({
     if (fault !== null) return json(200, fault);
     if (legacy !== null)
       return answerLegacy(newServer, call, legacy, { keepAliveMs: pingEveryMs, responseMode: form });
-    const asked = withFullAccept(request);
+    const accepting = withFullAccept(request);
     if (form === "json" && Array.isArray(parsedBody) && parsedBody.some(isJSONRPCRequest))
-      return answerInJson(newServer, call, asked, parsedBody);
-    if (!isSubscription(parsedBody)) return requests[form].fetch(asked, { authInfo, parsedBody });
+      return answerInJson(newServer, call, accepting, parsedBody);
+    if (!isSubscription(parsedBody)) return requests[form].fetch(accepting, { authInfo, parsedBody });
     if (closing.aborted) throw shuttingDown();
-    return subscriptions.fetch(asked, { authInfo, parsedBody });
+    return subscriptions.fetch(accepting, { authInfo, parsedBody });
   };
 };
 

@@ -19,8 +19,9 @@ import { ChatCompletionRequest } from "./request-schema.ts";
  * @throws RequestFault of the first field at fault
  */
 export const checkedBody = (body: Record<string, unknown>): ChatCompletionRequest => {
-  const given = lenient(ChatCompletionRequest, body);
-  const result = ChatCompletionRequest.safeParse(given, { error: faultMessage });
+  const result = ChatCompletionRequest.safeParse(lenient(ChatCompletionRequest, body), {
+    error: faultMessage,
+  });
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   throw issue === undefined ? result.error : faultOf(issue);
