@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import {
   isJSONRPCNotification,
   isJSONRPCRequest,
-  STDIO_DEFAULT_MAX_BUFFER_SIZE,
+  STDIO_DEFAULT_MAX_BUFFER_SIZE as maxBytes,
   type RequestId,
 } from "@modelcontextprotocol/server";
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
@@ -68,11 +68,20 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
   const input = new Readable({ read: () => undefined });
   const transport = new StdioServerTransport(input, process.stdout);
   const [start, send] = [transport.start.bind(transport), transport.send.bind(transport)];
+  const tooLong = (): void => void transport.close();
   const lines = createLineSplitter({
     onLine: (line) => input.push(`${lenientLine(line)}\n`),
-    onOversized: () => void transport.close(),
-    maxBytes: STDIO_DEFAULT_MAX_BUFFER_SIZE,
+    onOversized: tooLong,
+    maxBytes,
   });
+  let unfinished = 0;
+  const take = (chunk: Buffer): void => {
+    const lineEnd = chunk.lastIndexOf("\n");
+    unfinished = lineEnd === -1 ? unfinished + chunk.length : chunk.length - lineEnd - 1;
+    // A line may never end.
+    if (unfinished > maxBytes) tooLong();
+    else lines.push(chunk);
+  };
   const unanswered = new Set<RequestId>();
   let isEnding = false;
 
@@ -102,7 +111,7 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
       else void transport.send(fault);
     };
     await start();
-    stdin.on("data", lines.push);
+    stdin.on("data", take);
     // The last line may lack its line feed. What was read comes before the end.
     for (const event of ["end", "close", "error"])
       stdin.on(event, () => {
