@@ -57,7 +57,7 @@ const long = 200_000;
 
 test.each([
   ["an answer", { kind: "final", text: "word ".repeat(long / 5) }],
-  ["text of the smallest characters", { kind: "text", text: "\0".repeat(long) }],
+  ["text of the smallest characters", { kind: "text", text: "\u0001".repeat(long) }],
   ["characters that readers of lines break at", { kind: "narration", text: "\u2028".repeat(long) }],
   ["characters of two units", { kind: "thinking", text: `x${"\u{1f600}".repeat(long / 2)}` }],
   [
