@@ -53,6 +53,46 @@ test("an error has all four fields, and the end is the public one", () => {
   expect(doneEvent).toBe("data: [DONE]\n\n");
 });
 
+const long = 200_000;
+
+test.each([
+  ["an answer", { kind: "final", text: "word ".repeat(long / 5) }],
+  ["text of the smallest characters", { kind: "text", text: "\u0001".repeat(long) }],
+  ["characters that readers of lines break at", { kind: "narration", text: "\u2028".repeat(long) }],
+  ["characters of two units", { kind: "thinking", text: `x${"\u{1f600}".repeat(long / 2)}` }],
+  [
+    "a tool's input",
+    { kind: "tool_use", id: "t-1", name: "Write", input: { content: "\u00e9".repeat(long) } },
+  ],
+  ["a tool's result", { kind: "tool_result", id: "t-1", content: `${'"'.repeat(long)}\n`, isError: true }],
+  ["a tool's name", { kind: "tool_use", id: "i".repeat(long), name: "\u0001".repeat(long), input: {} }],
+] satisfies [string, Delta][])(
+  "%s that is long comes in lines of at most 32 KiB with the same tags",
+  (_, delta) => {
+    const events = createChunks({ ...head, model: "\u0001".repeat(256) }).delta(delta);
+    const lines = events.split("\n\n").slice(0, -1);
+    expect(Math.max(...lines.map((line) => Buffer.byteLength(line)))).toBeLessThanOrEqual(32_768);
+    const pieces = dataOf(events) as { choices: [{ delta: Record<string, string> }] }[];
+    const name = delta.kind === "thinking" ? "reasoning_content" : "content";
+    const joined = pieces.map(({ choices: [{ delta }] }) => delta[name] ?? "").join("");
+    expect(joined === (delta.kind === "thinking" ? delta.text : contentOf(delta))).toBe(true);
+    expect(joined.isWellFormed() && pieces.every((piece) => JSON.stringify(piece).isWellFormed())).toBe(true);
+    // Tags, tool and the rest are those of the first piece.
+    const others = pieces.map((piece) => JSON.stringify({ ...piece, choices: [] }));
+    expect([new Set(others).size, pieces.length > 1]).toEqual([1, true]);
+  },
+);
+
+test("an error that is long is cut", () => {
+  const event = errorEvent({
+    message: "\0".repeat(long),
+    type: "server_error",
+    param: null,
+    code: "internal",
+  });
+  expect(event.length).toBeLessThan(32_768);
+});
+
 const anyText = fc.oneof(
   fc.string({ unit: fc.nat(0xffff).map((code) => String.fromCharCode(code)) }),
   fc.string({

@@ -5,7 +5,7 @@ import type { PublicError } from "./failure.ts";
 /** Common to all chunks of an answer and to a whole answer. `created` in seconds since the epoch. */
 export type AnswerHead = { id: string; created: number; model: string };
 
-/** Writers of whole server-sent events: `data: …` and an empty line. */
+/** Writers of whole server-sent events: `data: …`, of at most 32 KiB, and an empty line. Long texts are several events. */
 export type Chunks = {
   role: () => string;
   delta: (delta: Delta) => string;
@@ -17,22 +17,26 @@ export type Chunks = {
 
 export const doneEvent = "data: [DONE]\n\n";
 export const errorEvent = ({ message, type, param, code }: PublicError): string =>
-  `data: ${oneLine({ error: { message, type, param, code } })}\n\n`;
+  `data: ${oneLine({ error: { message: piecesOf(message)[0], type, param, code } })}\n\n`;
 
 /** A stream has thousands of deltas: their common part is serialised once. */
 export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
   const head = oneLine({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
   const before = `data: ${head},"choices":[{"index":0,"delta":`;
-  const open = (delta: string, fields = ""): string =>
-    `${before}{${delta}},"finish_reason":null${fields}}]}\n\n`;
-  const content = (text: string, fields?: string): string => open(`"content":${oneLine(text)}`, fields);
+  const open = (name: string, value: string, fields = ""): string =>
+    `${before}{"${name}":${oneLine(value)}},"finish_reason":null${fields}}]}\n\n`;
+  const spread = (name: string, text: string, fields?: string): string =>
+    piecesOf(text)
+      .map((piece) => open(name, piece, fields))
+      .join("");
+  const content = (text: string, fields?: string): string => spread("content", text, fields);
 
   return {
-    role: () => open('"role":"assistant"'),
+    role: () => open("role", "assistant"),
     delta: (delta) => {
       switch (delta.kind) {
         case "thinking":
-          return open(`"reasoning_content":${oneLine(delta.text)}`, tag("thinking"));
+          return spread("reasoning_content", delta.text, tag("thinking"));
         case "text":
           return content(delta.text);
         case "narration":
@@ -41,12 +45,12 @@ export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
         case "tool_use":
           return content(
             contentOf(delta),
-            `${tag("tool_use")},"x_service_tool_name":${oneLine(delta.name)},"x_service_tool_use_id":${oneLine(delta.id)}`,
+            `${tag("tool_use")},"x_service_tool_name":${oneLine(delta.name.slice(0, longestName))},${toolId(delta.id)}`,
           );
         case "tool_result":
           return content(
             contentOf(delta),
-            `${tag("tool_result")},"x_service_tool_use_id":${oneLine(delta.id)},"x_service_is_error":${delta.isError}`,
+            `${tag("tool_result")},${toolId(delta.id)},"x_service_is_error":${delta.isError}`,
           );
       }
     },
@@ -71,6 +75,18 @@ export const publicUsage = (usage: Usage | null) => {
     prompt_tokens_details: { cached_tokens: cached },
   };
 };
+
+/**
+ * A text in the pieces of its events. Some clients refuse a line above 64 or 128 KiB. A character takes at most six bytes
+ * in JSON; the rest of a line, with names of at most 256 characters, stays below 8 KiB.
+ */
+const piecesOf = (text: string): string[] =>
+  text.length <= longestPiece ? [text] : (text.match(/.{1,4096}/gsu) ?? []);
+
+const longestPiece = 4096;
+const longestName = 256;
+
+const toolId = (id: string): string => `"x_service_tool_use_id":${oneLine(id.slice(0, longestName))}`;
 
 const tag = (kind: string): string => `,"x_service_event_type":"${kind}"`;
 

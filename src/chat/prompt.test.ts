@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { ChatMessage } from "./chat.ts";
-import { followUpOf, openingOf } from "./prompt.ts";
+import { digestOf } from "./answer-digest.ts";
+import { followUpOf, isOfSession, openingOf } from "./prompt.ts";
 
 const user = (text: string): ChatMessage => ({ role: "user", content: [{ type: "text", text }] });
 const assistant = (text: string): ChatMessage => ({ role: "assistant", content: [{ type: "text", text }] });
@@ -44,4 +45,38 @@ test("images stay where they were", () => {
     { role: "user", content: [image] },
   ]);
   expect(parts.map(({ type }) => type)).toEqual(["text", "image", "text", "image"]);
+});
+
+const details = (type: string, words: string) =>
+  `<details type="${type}" done="true" duration="1">\n<summary>Thought</summary>\n&gt; ${words}\n</details>\n`;
+
+test.each([
+  ["<think> before it", "It is 4.", "<think>\nhm\n</think>\n\nIt is 4."],
+  ["<thinking> before it", "It is 4.", "<thinking>hm <b>x</b></thinking>It is 4."],
+  ["a details of the type reasoning", "It is 4.", `${details("reasoning", "hm")}It is 4.`],
+  ["reasoning between its parts", "One. Two.", `One. ${details("reasoning", "a")}<think>b</think> Two.`],
+  ["reasoning that names a tag", "It is 4.", "<think>what is <details> or </details>?</think>It is 4."],
+  ["tags of its own", "Write <think>x</think>.", "Write <think>x</think>."],
+  ["tags that end nowhere", "Use <think> and <details>.", "Use <think> and <details>."],
+  ["details of another type", details("tool_calls", "x"), details("tool_calls", "x")],
+])("an answer with %s is the session's", (_, answer, sent) => {
+  const history = [user("one"), assistant(sent), user("two")];
+  expect(isOfSession(history)({ answers: [digestOf(answer)] })).toBe(true);
+});
+
+test.each([
+  ["other words", "It is 4.", "<think>hm</think>It is 5."],
+  ["its words in the reasoning", "It is 4.", "<think>It is 4.</think>"],
+  ["reasoning that does not end", "It is 4.", "<think>hm It is 4."],
+  ["other details", "It is 4.", `${details("note", "hm")}It is 4.`],
+])("an answer with %s is another one's", (_, answer, sent) => {
+  const history = [user("one"), assistant(sent), user("two")];
+  expect(isOfSession(history)({ answers: [digestOf(answer)] })).toBe(false);
+});
+
+test("very many tags take no long time", () => {
+  const history = [user("one"), assistant("<think>".repeat(1_000_000)), user("two")];
+  const began = performance.now();
+  expect(isOfSession(history)({ answers: [digestOf("x")] })).toBe(false);
+  expect(performance.now() - began).toBeLessThan(3000);
 });

@@ -56,9 +56,34 @@ export const isOfSession =
     // The caller may have got nothing of an answer that was cut short, or any part of it.
     const certain = answers.filter((answer) => answer !== unknownAnswer);
     let found = 0;
-    for (const { content } of given) if (digestOf(textOf(content)) === certain[found]) found += 1;
+    for (const { content } of given) {
+      const answer = textOf(content);
+      const isNext = [answer, withoutReasoning(answer)].some((text) => digestOf(text) === certain[found]);
+      if (isNext) found += 1;
+    }
     return found === certain.length && given.length <= answers.length;
   };
 
 const textOf = (content: readonly TurnPart[]): string =>
   content.map((part) => (part.type === "text" ? part.text : "")).join("");
+
+/**
+ * An answer without the reasoning that a UI has written into it: between `<think>` and `</think>`, or as a `<details>` of
+ * the type reasoning. A tag without an end begins none.
+ */
+const withoutReasoning = (text: string): string => {
+  let [result, from] = ["", 0];
+  for (const { 0: tag, 1: think, index } of text.matchAll(reasoningStart)) {
+    // A tag within the reasoning.
+    if (index < from) continue;
+    const end = `</${think ?? "details"}>`;
+    const endsAt = text.indexOf(end, index + tag.length);
+    if (endsAt === -1) break;
+    result += text.slice(from, index);
+    from = endsAt + end.length;
+  }
+  return result + text.slice(from);
+};
+
+const reasoningStart =
+  /<(?:(think|thinking|thought|reason|reasoning)|details (?=[^<>]{0,200}type="reasoning")[^<>]{0,300})>/g;

@@ -90,10 +90,10 @@ describe("operations", () => {
 describe("paths", () => {
   test.each([
     ["/nothing", "There is nothing at /nothing; GET /openapi.json lists what there is"],
-    ["/jobs/", "There is nothing at /jobs/; did you mean /jobs?"],
+    ["/jobs//", "There is nothing at /jobs//; did you mean /jobs?"],
     ["//jobs", "There is nothing at //jobs; did you mean /jobs?"],
     [
-      `/jobs/${"x".repeat(5000)}/`,
+      `/jobs/${"x".repeat(5000)}//`,
       `There is nothing at /jobs/${"x".repeat(194)}; did you mean /jobs/${"x".repeat(194)}?`,
     ],
   ])("%s is a 404 that names a way out", async (path, error) => {
@@ -127,7 +127,17 @@ describe("paths", () => {
     },
   );
 
+  test("a slash at the end is the same address, of any route", async () => {
+    const { app } = createTestApp();
+    for (const path of ["/jobs", "/health", "/openapi.json", "/profiles"])
+      expect([path, (await app.request(`${path}/`)).status]).toEqual([path, 200]);
+    expect(await failureOf(app.request("/jobs/x/"))).toMatchObject({ status: 404, code: "job_not_found" });
+    const docs = await app.request("/docs/?api_key=a%20b");
+    expect([docs.status, docs.headers.get("location")]).toEqual([302, "../docs?api_key=a%20b"]);
+  });
+
   test.each([
+    ["PUT", "/jobs/", "POST, GET, HEAD"],
     ["PUT", "/jobs", "POST, GET, HEAD"],
     ["POST", "/jobs/x", "GET, DELETE, HEAD"],
     ["DELETE", "/jobs", "POST, GET, HEAD"],

@@ -84,7 +84,8 @@ export const createApp = (deps: AppDependencies): Hono => {
 export const serveRoutes = (own: readonly Route[], deps: BoundaryDependencies): Hono => {
   const routes = [...own, ...preflightRoutes(own)];
   const boundary = createBoundary(deps);
-  const app = new Hono();
+  // A slash at the end names the same address.
+  const app = new Hono({ strict: false });
   for (const route of routes) app.on(route.method, routerPath(route.path), boundary(route));
   const scopes = routes.filter(({ failures }) => failures !== undefined);
   const methodsAt = methodsOf(routes);
@@ -205,10 +206,10 @@ const notFound = (methodsAt: MethodsAt, scope: Route | undefined): Handled => {
   return {
     ...(failures && { failures }),
     ...(crossOrigin && { crossOrigin }),
-    handle: ({ request }: Call): Reply => {
+    handle: ({ request, context }: Call): Reply => {
       const { pathname } = new URL(request.url);
       const shown = pathname.slice(0, 200);
-      const allow = methodsAt(pathname).join(", ");
+      const allow = methodsAt(context.req.path).join(", ");
       if (allow === "") throw new ServiceError("not_found", missing(methodsAt, pathname, shown));
       const refusal = `${shown} does not answer to ${request.method}, only to ${allow}`;
       const reply = (failures?.reply ?? failureOf)(new ServiceError("method_not_allowed", refusal));

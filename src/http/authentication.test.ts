@@ -81,7 +81,7 @@ describe("keys", () => {
 
 describe("with keys", () => {
   const paths =
-    "/jobs /metrics /openapi.json /docs /docs/start.js /jobs/x/events /nothing /jobs/%zz /health/";
+    "/jobs /metrics /openapi.json /docs /docs/start.js /jobs/x/events /nothing /jobs/%zz /health//";
   test.each([
     ...paths.split(" ").map((path) => ["GET", path] as const),
     ["POST", "/jobs"],

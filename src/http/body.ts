@@ -24,7 +24,7 @@ export const readJsonObjectBytes = async (
 ): Promise<{ object: Record<string, unknown>; bytes: Uint8Array }> => {
   checkContentType(request.headers);
   const bytes = await readBytes(request, limits.bytes);
-  return { object: objectOf(parseJson(bytes, limits.values), "The body"), bytes };
+  return { object: objectOf(parseJson(bytes, limits.values) ?? {}, "The body"), bytes };
 };
 
 const objectOf = (value: unknown, what: string): Record<string, unknown> => {

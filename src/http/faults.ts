@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { ServiceError } from "../contract/errors.ts";
 import { nearest } from "../lib/nearest.ts";
+import { lenient } from "./lenient.ts";
 
 type RawIssue = z.core.$ZodRawIssue;
 type Issue = z.core.$ZodIssue;
@@ -21,7 +22,7 @@ export const checkedInput = <Input extends z.ZodObject>(
   given: Record<string, unknown>,
   { known, extra }: Names,
 ): z.output<Input> => {
-  const result = input.safeParse(given, { error: faultMessage });
+  const result = input.safeParse(lenient(input, given), { error: faultMessage });
   if (result.success && extra.length === 0) return result.data;
   const extraIssue: Issue[] =
     extra.length > 0
@@ -79,7 +80,7 @@ export const faultMessage = (issue: RawIssue): string => {
     case "invalid_type":
       return issue.input === undefined
         ? "is required"
-        : `must be ${typeNames[issue.expected] ?? issue.expected}`;
+        : `must be ${typeNames[typeOf(issue)] ?? typeOf(issue)}`;
     case "invalid_value":
       return `must be one of ${choices(issue.values)}`;
     case "invalid_union":
@@ -98,6 +99,10 @@ export const faultMessage = (issue: RawIssue): string => {
       return "is not valid";
   }
 };
+
+/** A text in the place of a whole number is only missed as a number. */
+const typeOf = ({ expected, inst }: RawIssue & { code: "invalid_type" }): string =>
+  expected === "number" && inst !== undefined && "format" in inst._zod.def ? "int" : expected;
 
 const typeNames: Record<string, string> = {
   string: "a string",

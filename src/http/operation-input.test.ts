@@ -59,11 +59,11 @@ describe("query parameters", () => {
     });
   });
 
-  test.each([" 5", ..."1e2 5%20 %205 5+ 0x10 1.0 1. ٣ 05 +5 --5 Infinity NaN 1_000 ½".split(" ")])(
-    "limit=%s is not a whole number in decimal digits",
+  test.each([" 5", ..."1e2 5%20 %205 5+ 0x10 1.5 1. ٣ 05 +5 --5 Infinity NaN 1_000 ½".split(" ")])(
+    "limit=%s is no whole number",
     async (limit) => {
       expect(await refusal(fromQuery(`?limit=${limit}`))).toBe(
-        "invalid_request limit: must be a whole number in decimal digits",
+        "invalid_request limit: must be a whole number",
       );
     },
   );
@@ -195,16 +195,14 @@ describe("bodies", () => {
   test.each([
     ["", "The body is empty; send a JSON object"],
     ["[]", "The body must be a JSON object, not an array"],
-    ["null", "The body must be a JSON object, not null"],
+    ["null", "task: is required"],
+    ["false", "The body must be a JSON object, not a boolean"],
     ['"task"', "The body must be a JSON object, not a string"],
     ['{"task": "x",\n "repo_url": nope}', "The body is not valid JSON: Unexpected token"],
     ["{}", "task: is required"],
     ['{"task": ""}', "task: must not be empty"],
     ['{"task": " \\n"}', "task: must not be blank"],
-    [
-      '{"task": 5, "wait": "yes", "profile": null}',
-      "task: must be a string; profile: must be a string; wait: must be true or false",
-    ],
+    ['{"task": 5, "wait": "yes", "profile": null}', "task: must be a string; wait: must be true or false"],
     ['{"task": "x", "repo": "y"}', "repo: is not known, did you mean repo_url?"],
     ['{"task": "x", "__proto__": {"a": 1}}', "__proto__: is not known, known are task, repo_url, profile"],
     [`{"task": "${"x".repeat(100_001)}"}`, "task: must have at most 100,000 characters"],
@@ -230,6 +228,42 @@ describe("bodies", () => {
     });
     expect(await refusal(fromBody(endless))).toMatch(/^body_too_large/);
     expect(pulled).toBeLessThan(25);
+  });
+});
+
+describe("what a client means", () => {
+  test.each([
+    ['{"task":"x","repo_url":null,"profile":null,"wait":null,"options":null}', {}],
+    ['{"task":"x","options":{"model":null,"files":null,"setup_only":null}}', { options: {} }],
+    [
+      '{"task":"x","repositories":[{"repo_url":"https://h/a","base_ref":null}]}',
+      { repositories: [{ base_ref: "" }] },
+    ],
+    ['{"task":"x","wait":"true"}', { wait: true }],
+    ['{"task":"5","wait":"false"}', { task: "5", wait: false }],
+    [
+      '{"task":"x","options":{"max_turns":"5","max_budget_usd":"0.5","plan":"true","submodules":"false"}}',
+      { options: { max_turns: 5, max_budget_usd: 0.5, plan: true, submodules: false } },
+    ],
+    ['{"task":"x","options":{"submodules":"recursive"}}', { options: { submodules: "recursive" } }],
+  ])("%s is taken", async (body, expected) => {
+    const plain = await fromBody('{"task":"x"}');
+    const taken = await fromBody(body);
+    expect(taken).toMatchObject({ ...plain, ...expected });
+    // A null is as if nothing had been there.
+    if (Object.keys(expected).length === 0) expect(taken).toEqual(plain);
+  });
+
+  test.each([
+    ['{"task":null}', "task: is required"],
+    ['{"task":"x","repo":null}', "repo: is not known, did you mean repo_url?"],
+    ['{"task":"x","wait":"yes"}', "wait: must be true or false"],
+    ['{"task":"x","options":{"max_turns":"five"}}', "options.max_turns: must be a whole number"],
+    ['{"task":"x","options":{"max_turns":"1.5"}}', "options.max_turns: must be a whole number"],
+    ['{"task":"x","options":{"max_turns":" 5"}}', "options.max_turns: must be a whole number"],
+    ['{"task":"x","repositories":[null]}', "repositories.0: must be an object"],
+  ])("%s is refused: %s", async (body, sentence) => {
+    expect(await refusal(fromBody(body))).toBe(`invalid_request ${sentence}`);
   });
 });
 

@@ -65,7 +65,6 @@ export const inputReader = <Input extends z.ZodObject>(operation: Operation<Inpu
   const { http, input } = operation;
   const inPath = pathParameters(http.path);
   const known = Object.keys(input.shape).filter((name) => !inPath.includes(name));
-  const kinds = new Map(known.map((name) => [name, kindOf(input.shape[name])]));
   const fromBody = hasBody(operation);
 
   return async ({ request, path }: Pick<Call, "request" | "path">): Promise<z.output<Input>> => {
@@ -76,12 +75,10 @@ export const inputReader = <Input extends z.ZodObject>(operation: Operation<Inpu
       const isAttached = http.attach === true && isMultipart(request);
       given = await (isAttached ? readAttached : readJsonObject)(request);
     } else {
-      given = Object.fromEntries(
-        [...query].map(([name, text]) => [name, converted(name, text, kinds.get(name))]),
-      );
+      given = Object.fromEntries(query);
       if (bringsBody(request)) given = { ...given, ...(await alsoInBody(request, http, given)) };
     }
-    const extra = Object.keys(given).filter((name) => inPath.includes(name));
+    const extra = inPath.filter((name) => (given[name] ?? null) !== null);
     return checkedInput(input, { ...given, ...path }, { known, extra });
   };
 };
@@ -103,32 +100,6 @@ const alsoInBody = async (
   const twice = Object.keys(body).filter((name) => name in given);
   if (twice.length === 0) return body;
   throw new ServiceError("invalid_request", `${twice.join(", ")}: is given in the address and in the body`);
-};
-
-type Kind = "integer" | "boolean" | "text";
-
-/** The type of a query parameter, below the schema's defaults. */
-const kindOf = (schema: unknown): Kind => {
-  let inner = schema as z.core.$ZodType;
-  while ("innerType" in inner._zod.def) inner = inner._zod.def.innerType as z.core.$ZodType;
-  const { type } = inner._zod.def;
-  return type === "number" ? "integer" : type === "boolean" ? "boolean" : "text";
-};
-
-/** Accepts plain decimal integers only; `Number` would also accept `1e2`, ` 5` and `0x10`. */
-const converted = (name: string, text: string, kind: Kind | undefined): unknown => {
-  if (kind === "integer") {
-    if (!/^-?(0|[1-9]\d*)$/.test(text))
-      throw new ServiceError("invalid_request", `${name}: must be a whole number in decimal digits`);
-    // A number too large to be exact also exceeds the field's limit, whose error names the limit.
-    return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)));
-  }
-  if (kind === "boolean") {
-    if (text !== "true" && text !== "false")
-      throw new ServiceError("invalid_request", `${name}: must be true or false`);
-    return text === "true";
-  }
-  return text;
 };
 
 const misplacedNames = (names: string[]): ServiceError =>

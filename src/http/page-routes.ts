@@ -22,7 +22,11 @@ export const pageRoutes = (openapi: () => string): Route[] => [
   {
     method: "get",
     path: "/docs",
-    handle: ({ request }) => text("text/html; charset=utf-8", docsPage(keyQuery(request.url)), docsHeaders),
+    handle: ({ request: { url } }) =>
+      // The names of its files are relative to an address without a slash.
+      new URL(url).pathname.endsWith("/")
+        ? { status: 302, headers: { location: `../docs${keyQuery(url)}` }, body: null }
+        : text("text/html; charset=utf-8", docsPage(keyQuery(url)), docsHeaders),
   },
   {
     method: "get",

@@ -145,7 +145,13 @@ const openDoors = async ({ settings, log, answer, closing }: DoorsOptions): Prom
   const app = serveRoutes(
     [
       health,
-      ...mcpRoutes({ newServer: async () => newServer, operations: transcriptOperations, log, closing }),
+      ...mcpRoutes({
+        newServer: async () => newServer,
+        operations: transcriptOperations,
+        under: oauth?.path,
+        log,
+        closing,
+      }),
       ...(oauth?.routes ?? []),
     ],
     {

@@ -18,12 +18,17 @@ test.concurrent("what has been read before the end of stdin is answered, the las
     call(2, "run_task", { task: "scenario: hang" }),
     call(3, "list_worktrees"),
     request(4, "initialize", { clientInfo: 5 }),
+    request(6, "tools/call", { name: "list_jobs", arguments: null }),
+    '{"jsonrpc":"2.0","id":7,"method":"tools/list","params":null}',
+    '{"jsonrpc":"2.0","method":"notifications/initialized","params":null}',
+    "null",
     request(5, "tools/list"),
   ];
   raw.child.stdin.end(lines.join("\n"));
   expect(await raw.exited).toEqual([0, null]);
-  expect(raw.received().map(({ id }) => id)).toEqual(expect.arrayContaining([1, 2, 3, 4, 5]));
-  expect(raw.received()).toHaveLength(5);
+  expect(raw.received().map(({ id }) => id)).toEqual(expect.arrayContaining([1, 2, 3, 4, 5, 6, 7]));
+  expect(raw.received()).toHaveLength(7);
+  for (const id of [6, 7]) expect(raw.received().find((answer) => answer.id === id)?.result).toBeDefined();
   const run = raw.received().find(({ id }) => id === 2)?.result;
   expect((run as Told).structuredContent.job.status).toBe("queued");
   expect(raw.received().find(({ id }) => id === 4)?.error).toMatchObject({ code: -32602 });

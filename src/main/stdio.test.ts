@@ -127,8 +127,8 @@ test.each([
         code: "job_not_found",
       },
     });
-    const wrong = await client.callTool({ name: "list_jobs", arguments: { limit: "5" } });
-    expect(wrong.structuredContent).toMatchObject({ error: "limit: must be a number" });
+    const wrong = await client.callTool({ name: "list_jobs", arguments: { limit: "five" } });
+    expect(wrong.structuredContent).toMatchObject({ error: "limit: must be a whole number" });
     const _meta = { "svc/idempotency-key": "once" };
     for (const task of ["one", "two"])
       await client.callTool({ name: "run_task", arguments: { task }, _meta });

@@ -35,7 +35,7 @@ export const answerBy =
  */
 export const toolInput = ({ input, mcpOmit = [] }: McpOperation, given: Record<string, unknown>): unknown => {
   const known = Object.keys(input.shape).filter((name) => !mcpOmit.includes(name));
-  const extra = Object.keys(given).filter((name) => mcpOmit.includes(name));
+  const extra = mcpOmit.filter((name) => (given[name] ?? null) !== null);
   return checkedInput(input, given, { known, extra });
 };
 

@@ -104,7 +104,12 @@ export const connected = async (
 };
 
 /** A raw request of the 2025 era. */
-export const rpc = (url: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+export const rpc = (
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+  signal: AbortSignal | null = null,
+): Promise<Response> =>
   fetch(url.includes("/mcp") || url.includes("/messages") ? url : `${url}/mcp`, {
     method: "POST",
     headers: {
@@ -114,6 +119,7 @@ export const rpc = (url: string, body: unknown, headers: Record<string, string> 
       ...headers,
     },
     body: typeof body === "string" ? body : JSON.stringify(body),
+    signal,
   });
 
 export const toolCall = (name: string, args: object, extra: object = {}) => ({

@@ -15,7 +15,8 @@ test.each([
   ],
   ["tools/call", {}, "params.name must be the name of a tool, and is missing"],
   ["tools/call", { name: 5 }, "params.name must be the name of a tool, and is a number"],
-  ["tools/call", { name: "list_jobs", arguments: null }, "params.arguments must be an object"],
+  ["tools/call", { name: null }, "params.name must be the name of a tool, and is missing"],
+  ["tools/call", { name: "list_jobs", arguments: 5 }, "params.arguments must be an object"],
   ["tools/call", { name: "list_jobs", arguments: [] }, "and is an array"],
 ])("%s with %j is answered with a sentence", async (method, params, words) => {
   const { url } = await startDoors();
@@ -29,7 +30,7 @@ test("the newer era answers the same", async () => {
   const { url } = await startDoors();
   const params = {
     name: "list_jobs",
-    arguments: null,
+    arguments: "x",
     _meta: {
       "io.modelcontextprotocol/protocolVersion": "2026-07-28",
       "io.modelcontextprotocol/clientInfo": clientInfo,

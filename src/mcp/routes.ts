@@ -16,6 +16,8 @@ export type McpOptions = {
   pingEveryMs?: number;
   /** Where a server announces changes of its tools or resources; the product's never change. */
   bus?: ServerEventBus;
+  /** Path under which a proxy serves this, as in `/bridge`, with its own address without it; default none. */
+  under?: string | undefined;
   /** How many sessions of /sse may be open at a time; default 1000. */
   maxSessions?: number;
 };
@@ -34,7 +36,12 @@ export const mcpRoutes = (options: McpRoutesOptions): Route[] => {
     { method: "post", path: "/mcp", handle: by("streamable") },
     { method: "delete", path: "/mcp", handle: by("streamable"), refusing: true },
     { method: "get", path: "/sse", handle: by("open") },
-    { method: "post", path: "/messages", handle: by("receive") },
+    // A client of /sse posts to where the proxy has it, also where it has reached this service directly.
+    ...[...new Set(["", options.under ?? ""])].map((under) => ({
+      method: "post" as const,
+      path: `${under}/messages`,
+      handle: by("receive"),
+    })),
   ];
   return routes.map((route) => ({
     ...route,

@@ -16,7 +16,7 @@ export const shuttingDown = (): ServiceError =>
   new ServiceError("draining", "This instance is shutting down; connect again shortly", { retryAfter: 10 });
 
 const parseError = -32_700;
-const serverError = -32_000;
+export const serverError = -32_000;
 export const invalidRequest = -32_600;
 
 export const maxBatch = 20;

@@ -10,6 +10,7 @@ import { readJson } from "../http/body.ts";
 import { streamed } from "../http/event-stream.ts";
 import type { Call, Reply } from "../http/route.ts";
 import { encodeEvent, ping } from "../lib/sse.ts";
+import { lenientMessage } from "./message.ts";
 import type { McpOptions } from "./routes.ts";
 import { paramsFault } from "./params-fault.ts";
 import { maxBatch, notMessages, shuttingDown } from "./rpc-failure.ts";
@@ -22,6 +23,7 @@ import { checkScopes } from "./server.ts";
  */
 export const sseHandlers = (options: McpOptions) => {
   const { newServer, operations = {}, log, closing, pingEveryMs = 15_000, maxSessions = 1000 } = options;
+  const { under = "" } = options;
   const sessions = new Map<string, Session>();
   closing.addEventListener("abort", () => sessions.forEach(({ end }) => end("closing")), { once: true });
 
@@ -43,7 +45,11 @@ export const sseHandlers = (options: McpOptions) => {
       log.debug({ request_id: requestId, why }, "session on /sse ended");
       server.close().catch((error: unknown) => log.warn({ err: error }, "a session on /sse did not close"));
     };
-    const session = createSession(call, { endpoint: endpointOf(id, call.request.url), pingEveryMs, onEnd });
+    const session = createSession(call, {
+      endpoint: under + endpointOf(id, call.request.url),
+      pingEveryMs,
+      onEnd,
+    });
     sessions.set(id, session);
     await server.connect(session.transport);
     return streamed(session.stream, noCache);
@@ -78,7 +84,7 @@ const messagesIn = (body: unknown): JSONRPCMessage[] | null => {
   const bodies: unknown[] = Array.isArray(body) ? body : [body];
   if (bodies.length === 0 || bodies.length > maxBatch) return null;
   try {
-    return bodies.map((message) => parseJSONRPCMessage(message));
+    return bodies.map((message) => parseJSONRPCMessage(lenientMessage(message)));
   } catch {
     return null;
   }

@@ -1,8 +1,15 @@
 import { Readable } from "node:stream";
-import { isJSONRPCNotification, isJSONRPCRequest, type RequestId } from "@modelcontextprotocol/server";
+import {
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  STDIO_DEFAULT_MAX_BUFFER_SIZE as maxBytes,
+  type RequestId,
+} from "@modelcontextprotocol/server";
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
+import { createLineSplitter } from "../lib/lines.ts";
 import type { Log } from "../lib/log.ts";
 import type { Answer } from "./answer.ts";
+import { lenientLine } from "./message.ts";
 import { paramsFault } from "./params-fault.ts";
 import { createServerFactory, type McpProgram } from "./server.ts";
 
@@ -61,6 +68,20 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
   const input = new Readable({ read: () => undefined });
   const transport = new StdioServerTransport(input, process.stdout);
   const [start, send] = [transport.start.bind(transport), transport.send.bind(transport)];
+  const tooLong = (): void => void transport.close();
+  const lines = createLineSplitter({
+    onLine: (line) => input.push(`${lenientLine(line)}\n`),
+    onOversized: tooLong,
+    maxBytes,
+  });
+  let unfinished = 0;
+  const take = (chunk: Buffer): void => {
+    const lineEnd = chunk.lastIndexOf("\n");
+    unfinished = lineEnd === -1 ? unfinished + chunk.length : chunk.length - lineEnd - 1;
+    // A line may never end.
+    if (unfinished > maxBytes) tooLong();
+    else lines.push(chunk);
+  };
   const unanswered = new Set<RequestId>();
   let isEnding = false;
 
@@ -90,11 +111,11 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
       else void transport.send(fault);
     };
     await start();
-    stdin.on("data", (chunk: Buffer) => input.push(chunk));
+    stdin.on("data", take);
     // The last line may lack its line feed. What was read comes before the end.
     for (const event of ["end", "close", "error"])
       stdin.on(event, () => {
-        if (!isEnding) input.push("\n");
+        if (!isEnding) lines.end();
         setImmediate(inputEnd);
       });
     if (stdin.readableEnded || stdin.destroyed) setImmediate(inputEnd);

@@ -76,13 +76,14 @@ const whatIsAsked = (parameters: Parameters, { places, scopes }: Options): Right
   };
 };
 
-/** The asked scopes that exist. Undefined: the client leaves it to the server. */
+/**
+ * The asked scopes that exist. Undefined: the client leaves it to the server, or knows none of its scopes (RFC 6749, 3.3,
+ * lets the server choose then).
+ */
 export const scopesOf = (parameters: Parameters, scopes: readonly string[]): string[] | undefined => {
-  const asked = parameters.get("scope")?.split(/ +/);
-  if (asked === undefined) return undefined;
+  const asked = parameters.get("scope")?.split(/ +/) ?? [];
   const known = scopes.filter((scope) => asked.includes(scope));
-  if (known.length === 0) throw new OAuthError("invalid_scope", `The scopes are ${scopes.join(" ")}`);
-  return known;
+  return known.length === 0 ? undefined : known;
 };
 
 /** RFC 8707. The issuer stands for all resources. Undefined: the client names none. */
@@ -90,10 +91,14 @@ export const resourcesOf = ({ resources }: Parameters, places: Places): string[]
   if (resources.length === 0) return undefined;
   const all = Object.values(places.resources);
   const named = resources.flatMap((resource) => {
-    if (resource.replace(/\/$/, "") === places.base) return all;
-    const known = all.find((one) => one === resource);
+    const plain = resource.replace(/\/$/, "");
+    if (plain === places.base) return all;
+    const known = all.find((one) => one === plain);
     if (known === undefined)
-      throw new OAuthError("invalid_target", `${resource.slice(0, 200)} is not a resource of this service`);
+      throw new OAuthError(
+        "invalid_target",
+        `${resource.slice(0, 200)} is not a resource of this service; there are ${all.join(" and ")}`,
+      );
     return [known];
   });
   return [...new Set(named)];

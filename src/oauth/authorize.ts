@@ -55,7 +55,7 @@ export const authorizeRoutes = (options: Options): Route[] => {
 
   const decide = async (
     form: Parameters,
-    { asked, query, wrongKey }: Pick<Call, "wrongKey"> & { asked: Asked; query: string },
+    { asked, action, wrongKey }: Pick<Call, "wrongKey"> & { asked: Asked; action: string },
   ): Promise<Reply> => {
     const client = loggedId(asked.client);
     if (form.get("decision") !== "allow") {
@@ -68,7 +68,7 @@ export const authorizeRoutes = (options: Options): Route[] => {
     await wrongKey();
     return consentPage({
       asked,
-      query,
+      action,
       fault: "This key is not one of the service's; check it and try again",
     });
   };
@@ -89,10 +89,11 @@ export const authorizeRoutes = (options: Options): Route[] => {
     }
     const { asked } = read;
     if (!isKeyed) return permit(asked, "open", 302);
-    const query = new URL(request.url).search;
-    if (!isForm) return consentPage({ asked, query, fault: null });
+    const { pathname, search } = new URL(request.url);
+    const action = `${pathname.endsWith("/") ? "../" : ""}authorize${search}`;
+    if (!isForm) return consentPage({ asked, action, fault: null });
     try {
-      return await decide(await readForm(request), { asked, query, wrongKey });
+      return await decide(await readForm(request), { asked, action, wrongKey });
     } catch (error) {
       if (error instanceof OAuthError) return faultPage(error.message);
       throw error;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { BridgeSettings } from "../config/bridge-variables.ts";
 import { readJsonObjectBytes } from "../http/body.ts";
+import { lenient } from "../http/lenient.ts";
 import { OAuthError } from "./oauth-error.ts";
 import type { Parameters } from "./parameters.ts";
 import { redirectFault } from "./redirect-uris.ts";
@@ -120,7 +121,7 @@ export type Clients = ReturnType<typeof createClients>;
 export const loggedId = ({ client_id }: Pick<Client, "client_id">): string => client_id.slice(0, 43);
 
 const checked = (object: object, allowed: readonly string[]): z.infer<typeof Registration> => {
-  const { data, error } = Registration.safeParse(object);
+  const { data, error } = Registration.safeParse(lenient(Registration, object));
   if (error !== undefined) {
     const [{ path, message } = { path: [], message: "" }] = error.issues;
     throw new OAuthError(metadataError(path[0]), `${path.join(".")}: ${message}`);

@@ -1,25 +1,26 @@
 import { hash } from "node:crypto";
 import type { Reply } from "../http/route.ts";
 import type { Asked } from "./authorization-request.ts";
-import { formTarget, shownTarget } from "./redirect-uris.ts";
+import { shownTarget } from "./redirect-uris.ts";
 
-/** `query`: of the request's address, to which the form is sent. */
-type Shown = { asked: Asked; query: string; fault: string | null };
+/** `action`: where the form is sent, from the page. */
+type Shown = { asked: Asked; action: string; fault: string | null };
 
 /** Asks the user, who proves with a key that this is theirs to permit. */
-export const consentPage = ({ asked, query, fault }: Shown): Reply => {
+export const consentPage = ({ asked, action, fault }: Shown): Reply => {
   const { client, scopes, redirect_uri } = asked;
   const name = escaped(client.client_name || "An application without a name");
   return page({
     status: fault === null ? 200 : 403,
     title: fault === null ? "Sign in to the transcript service" : "Error: sign in to the transcript service",
-    formTargets: `'self' ${formTarget(redirect_uri)}`,
+    // A browser applies it to all that the form's answer leads to: the application may redirect on, to any scheme.
+    formAction: "",
     body: `<h1>Let an application read your transcripts?</h1>
 <p><strong><bdi>${name}</bdi></strong> asks for access. This is the name that it gave itself.</p>
 <p>The answer goes to <strong>${escaped(shownTarget(redirect_uri))}</strong>. Go on only if you have just started to sign in there.</p>
 <h2>It could then</h2>
 <ul>${scopes.map((scope) => `<li>${escaped(meanings[scope] ?? scope)}</li>`).join("")}</ul>
-<form method="post" action="${escaped(`authorize${query}`)}">
+<form method="post" action="${escaped(action)}">
 ${fault === null ? "" : `<p id="fault" role="alert">${escaped(fault)}</p>`}
 <label for="key">One of the service's keys</label>
 <input id="key" name="key" type="password" autocomplete="off" spellcheck="false"${fault === null ? "" : ' aria-invalid="true" aria-describedby="fault" autofocus'}>
@@ -37,18 +38,18 @@ export const faultPage = (fault: string, status = 400): Reply =>
   page({
     status,
     title: "Signing in is not possible",
-    formTargets: "'none'",
+    formAction: "form-action 'none'; ",
     body: `<h1>Signing in is not possible</h1><p role="alert">${escaped(fault)}</p>`,
   });
 
-type Page = { status: number; title: string; formTargets: string; body: string };
+type Page = { status: number; title: string; formAction: string; body: string };
 
-const page = ({ status, title, formTargets, body }: Page): Reply => ({
+const page = ({ status, title, formAction, body }: Page): Reply => ({
   status,
   headers: {
     "content-type": "text/html; charset=utf-8",
     "cache-control": "no-store",
-    "content-security-policy": `default-src 'none'; style-src 'sha256-${hash("sha256", style, "base64")}'; form-action ${formTargets}; frame-ancestors 'none'; base-uri 'none'`,
+    "content-security-policy": `default-src 'none'; style-src 'sha256-${hash("sha256", style, "base64")}'; ${formAction}frame-ancestors 'none'; base-uri 'none'`,
     "x-frame-options": "DENY",
     // With no-referrer, browsers would name no origin when they send the form.
     "referrer-policy": "same-origin",

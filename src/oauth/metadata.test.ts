@@ -53,6 +53,21 @@ test("25. an issuer with a path is printed as it is, and its metadata are also a
   );
 });
 
+test("25b. below a path /sse names the address to post to with it, and answers there and without it", async () => {
+  const service = await startOAuth({ oauthIssuer: "https://tools.example/bridge", keys: [] });
+  const stream = await service.at("/sse/");
+  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+  const { value = "" } = (await reader?.read()) ?? {};
+  const [, endpoint = ""] = /^data: (\/bridge\/messages\?sessionId=.*)$/m.exec(value) ?? [];
+  for (const path of [endpoint, endpoint.replace("/bridge", "")])
+    expect((await service.rpc(null, "tools/list", {}, path)).status).toBe(202);
+  await reader?.cancel();
+  const challenge = (await startOAuth({ oauthIssuer: "https://tools.example/bridge" }))
+    .rpc(null, "tools/list", {}, "/bridge/messages")
+    .then(({ headers }) => headers.get("www-authenticate"));
+  expect(await challenge).toContain("/bridge/sse");
+});
+
 test("26. a slash at the issuer's end is kept, and is not doubled in addresses", async () => {
   const service = await startOAuth({ oauthIssuer: `${issuer}/` });
   expect(await documentAt("/.well-known/oauth-authorization-server", service)).toMatchObject({

@@ -7,12 +7,15 @@ export type Places = {
   issuer: string;
   /** The issuer without a slash at its end. */
   base: string;
+  /** The path of `base`; empty: none. */
+  path: string;
   resources: { mcp: string; sse: string };
 };
 
 export const placesOf = (issuer: string): Places => {
   const base = issuer.replace(/\/$/, "");
-  return { issuer, base, resources: { mcp: `${base}/mcp`, sse: `${base}/sse` } };
+  const path = new URL(base).pathname.replace(/\/$/, "");
+  return { issuer, base, path, resources: { mcp: `${base}/mcp`, sse: `${base}/sse` } };
 };
 
 /** Where a resource's metadata are (RFC 9728): the resource's path comes after the well-known one. */
@@ -28,7 +31,7 @@ type Options = { places: Places; scopes: readonly string[]; isLocked: boolean };
 
 /** RFC 8414 and RFC 9728. If the issuer has a path, they are also where it is inserted. */
 export const metadataRoutes = ({ places, scopes, isLocked }: Options): Route[] => {
-  const { issuer, base, resources } = places;
+  const { issuer, base, path, resources } = places;
   const server = {
     issuer,
     authorization_endpoint: `${base}/authorize`,
@@ -56,7 +59,7 @@ export const metadataRoutes = ({ places, scopes, isLocked }: Options): Route[] =
     { at: protectedResource, under: "/mcp", document: resource(resources.mcp) },
     { at: protectedResource, under: "/sse", document: resource(resources.sse) },
   ];
-  const prefixes = new Set(["", new URL(base).pathname.replace(/\/$/, "")]);
+  const prefixes = new Set(["", path]);
   return [...prefixes].flatMap((prefix) =>
     documents.map(({ at, under, document }) =>
       oauthRoute("get", `${at}${prefix}${under}`, () => json(200, document)),

@@ -58,6 +58,7 @@ export const startOAuth = async ({
   const mcp = mcpRoutes({
     newServer: async () => newServer,
     operations: transcriptOperations,
+    under: oauth.path,
     log,
     closing: new AbortController().signal,
   });
@@ -109,10 +110,12 @@ const actions = (at: (path: string, init?: RequestInit) => Promise<Response>) =>
   };
 
   /** What a browser does with the page: it sends the form. */
-  const openPage = async (response: Response) => {
+  const openPage = async (response: Response, page = "/authorize") => {
     const html = await response.text();
     const action = /<form method="post" action="([^"]+)"/.exec(html)?.[1] ?? "";
-    const path = `/${action.replaceAll(/&#(\d+);/g, (_, code) => String.fromCodePoint(Number(code)))}`;
+    const named = action.replaceAll(/&#(\d+);/g, (_, code) => String.fromCodePoint(Number(code)));
+    const { pathname, search } = new URL(named, issuer + page);
+    const path = pathname + search;
     const send = (fields: Record<string, string> = {}, headers: Record<string, string> = {}) =>
       form(path, { key, decision: "allow", ...fields }, { origin: issuer, ...headers });
     return { html, send, path };

@@ -22,6 +22,8 @@ export type OAuth = {
   /** By key or by token. */
   authenticate: Authenticate;
   challenge: Challenge;
+  /** The issuer's path, without a slash at its end. */
+  path: string;
 };
 
 type Options = {
@@ -52,6 +54,7 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
   const permitting = new Set(keys.length === 0 ? ["open"] : keys.map(principalOf));
 
   return {
+    path: places.path,
     routes: [
       ...metadata,
       ...tokenRoutes({ ...parts, now }),
@@ -87,10 +90,10 @@ export const createOAuth = ({ settings, keys, log, now = Date.now }: Options): O
   };
 };
 
-const resourceAt = (url: string, { resources }: Places): string | null => {
-  const { pathname } = new URL(url);
-  if (pathname === "/mcp") return resources.mcp;
-  return pathname === "/sse" || pathname === "/messages" ? resources.sse : null;
+const resourceAt = (url: string, { resources, path }: Places): string | null => {
+  const at = new URL(url).pathname.replaceAll(/\/{2,}/g, "/").replace(/\/$/, "");
+  if (at === "/mcp") return resources.mcp;
+  return ["/sse", "/messages", `${path}/messages`].includes(at) ? resources.sse : null;
 };
 
 const checkRedirects = ({ oauthClientId, oauthRedirectUris }: Options["settings"]): void => {

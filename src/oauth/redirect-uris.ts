@@ -1,8 +1,8 @@
 import { isLoopbackHost } from "../config/formats.ts";
 
 /**
- * Why clients may not be sent to a URI; null: they may. Allowed are https, http to the user's own machine, and the private
- * schemes of desktop applications.
+ * Why clients may not be sent to a URI; null: they may. Allowed are https, http to the user's own machine, and the schemes
+ * of applications, unless they belong to a browser or system that runs or reads what they name.
  */
 export const redirectFault = (uri: string): string | null => {
   const url = URL.parse(uri);
@@ -12,17 +12,25 @@ export const redirectFault = (uri: string): string | null => {
   if (url.protocol === "https:") return isPlainHost(url.hostname) ? null : "has no valid host";
   if (url.protocol === "http:")
     return isLoopbackHost(url.hostname) ? null : "must be https, or http to localhost or 127.0.0.1";
-  return url.protocol.includes(".") || editors.has(url.protocol)
-    ? null
-    : "must be https, http to localhost or 127.0.0.1, or a scheme with a dot, as in com.example.app:";
+  return systemSchemes.test(url.protocol)
+    ? "must be https, http to localhost or 127.0.0.1, or an application's own scheme"
+    : null;
 };
 
 /** Others could change the meaning of the header that names the host. */
 const isPlainHost = (host: string): boolean => /^([\w.-]+|\[[\da-f:.]+\])$/i.test(host);
 
-/** Schemes without a dot that applications have (RFC 8252 asks for one): others belong to systems and browsers. */
-const editors = new Set(
-  ["vscode", "vscode-insiders", "cursor", "windsurf", "zed", "claude"].map((scheme) => `${scheme}:`),
+/** Schemes that no application owns: each address runs or reads something, or asks a program of the system to do so. */
+const systemSchemes = new RegExp(
+  `^(${[
+    // Of browsers.
+    "javascript|vbscript|livescript|data|blob|file|filesystem|about|view-source|jar|mhtml|resource|content|devtools",
+    "(chrome|moz|safari|edge)(-.*)?",
+    // Of operating systems.
+    "ms-.*|shell|search|search-ms|hcp|intent|android-app|itms.*|x-apple.*|jnlps?",
+    // Of the network.
+    "ftps?|sftp|ssh|telnet|smb|nfs|ldaps?|gopher|wss?|git|mailto|tel|sms|sips?",
+  ].join("|")}):$`,
 );
 
 /**
@@ -47,13 +55,6 @@ const withoutPort = (uri: string): string => {
   const url = new URL(uri);
   url.port = "";
   return url.href;
-};
-
-/** The redirect as a source of the policy's `form-action`: browsers apply it also where the form's answer redirects to. */
-export const formTarget = (uri: string): string => {
-  const { protocol, origin, hostname } = new URL(uri);
-  const isNameable = /^https?:$/.test(protocol) && !hostname.startsWith("[");
-  return isNameable ? origin : protocol;
 };
 
 /** Where the user will be sent, in the user's words. */

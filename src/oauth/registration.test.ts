@@ -37,6 +37,11 @@ test.each([
   "windsurf:/x",
   "zed:/x",
   "claude:/x",
+  "warp://mcp/oauth2callback",
+  "systemprompt://oauth/callback",
+  "raycast://oauth?package_name=mcp",
+  "dev.warp+preview:/x",
+  "chromebook-client:/x",
 ])("46. %s can be registered", async (uri) => {
   expect((await service.register({ redirect_uris: [uri] })).status).toBe(201);
 });
@@ -60,9 +65,36 @@ test.each([
   "ssh://x",
   "android-app:x",
   "chrome-extension://x",
+  "JavaScript:alert(1)",
+  "vbscript:x",
+  "blob:https://app.example/x",
+  "filesystem:https://app.example/x",
+  "view-source:https://app.example/",
+  "about:blank",
+  "intent://x#Intent;end",
+  "intent:x",
+  "content://x",
+  "jar:x",
+  "ftp://app.example/x",
+  "ws://app.example/x",
+  "mailto:a@app.example",
+  "tel:1",
 ])("47. %s cannot", async (uri) => {
   const response = await service.register({ redirect_uris: [redirect, uri] });
   expect(await refusal(response)).toEqual([400, "invalid_redirect_uri"]);
+});
+
+test("47b. metadata that are null are as good as none", async () => {
+  const nothing = { client_name: null, grant_types: null, response_types: null, scope: null, logo_uri: null };
+  const response = await service.register({
+    redirect_uris: [redirect],
+    token_endpoint_auth_method: null,
+    ...nothing,
+  });
+  expect([response.status, await response.json()]).toMatchObject([
+    201,
+    { client_name: "", token_endpoint_auth_method: "client_secret_basic", response_types: ["code"] },
+  ]);
 });
 
 test("48. a registration that is too large, empty or of another kind is refused", async () => {

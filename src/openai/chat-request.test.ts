@@ -182,6 +182,43 @@ test("what is ignored is said once, by names that can stand in a header", async 
   expect(ignoredParameters(many)).toHaveLength(50);
 });
 
+test.each([
+  { max_tokens: -1, max_completion_tokens: 0, temperature: 2.5, top_p: 1.5 },
+  { stop: ["a", "b", "c", "d", "e"], seed: "-1", presence_penalty: "high", frequency_penalty: [] },
+  { temperature: {}, stop: 5, user: { id: "1" }, logit_bias: {}, min_p: 0.05 },
+])("what is ignored is ignored whatever its value: %j", async (more) => {
+  const { answer } = await asked(saying("hi", more));
+  expect([answer.status, answer.headers.get("x-service-ignored-params")]).toEqual([
+    200,
+    Object.keys(more).join(", "),
+  ]);
+});
+
+test("numbers and booleans may be texts", async () => {
+  const { request } = await asked(
+    saying("hi", { stream: "true", timeout: "60", n: "1", stream_options: { include_usage: "true" } }),
+  );
+  expect(request).toMatchObject({ stream: true, timeoutSeconds: 60, includeUsage: true });
+});
+
+test("reasoning that a UI sends back as parts is left out, whatever its name", async () => {
+  const parts = [
+    { type: "thinking", thinking: "hm", signature: "x" },
+    { type: "redacted_thinking", data: "x" },
+    { type: "reasoning", summary: [] },
+    { type: "think", think: "hm" },
+  ];
+  const { request } = await asked({
+    model: "helper",
+    messages: [
+      { role: "user", content: "one" },
+      { role: "assistant", content: [...parts, { type: "text", text: "1" }], reasoning_content: "hm" },
+      { role: "user", content: "two" },
+    ],
+  });
+  expect(request?.messages[1]).toEqual({ role: "assistant", content: [{ type: "text", text: "1" }] });
+});
+
 test("names of prototypes are names like any other", async () => {
   const body = `{"model":"helper","messages":[{"role":"user","content":"hi","__proto__":{"role":"bot"}}],
     "__proto__":{"stream":true,"n":3},"constructor":{"prototype":{"stream":true}},"metadata":{"__proto__":{"conversation_id":"x"}}}`;

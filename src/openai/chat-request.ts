@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { z } from "zod";
 import type { ChatRequest } from "../chat/chat.ts";
 import { faultMessage } from "../http/faults.ts";
+import { lenient } from "../http/lenient.ts";
 import {
   conversationHeader,
   conversationInMetadata,
@@ -18,7 +19,9 @@ import { ChatCompletionRequest } from "./request-schema.ts";
  * @throws RequestFault of the first field at fault
  */
 export const checkedBody = (body: Record<string, unknown>): ChatCompletionRequest => {
-  const result = ChatCompletionRequest.safeParse(body, { error: faultMessage });
+  const result = ChatCompletionRequest.safeParse(lenient(ChatCompletionRequest, body), {
+    error: faultMessage,
+  });
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   throw issue === undefined ? result.error : faultOf(issue);

@@ -97,7 +97,8 @@ const unsupportedPart = ({ type }: Given, at: string, types: readonly PartType[]
 /** The assistant's text, and below it, in words, its tool calls: the agent cannot be given calls of another one. */
 const assistantParts = (message: Given, at: string, callNames: Map<string, string>): Part[] => {
   const { content, refusal, tool_calls: calls, function_call: call } = message;
-  const said = content === null || content === undefined ? [] : partsOf(content, at, ["text", "refusal"]);
+  const said =
+    content === null || content === undefined ? [] : partsOf(spoken(content), at, ["text", "refusal"]);
   const refused: Part[] = typeof refusal === "string" ? [{ type: "text", text: refusal }] : [];
   const called: Part[] = [];
   if (isObject(call)) called.push(callPart(call));
@@ -110,6 +111,14 @@ const assistantParts = (message: Given, at: string, callNames: Map<string, strin
     }
   return [...said, ...refused, ...called];
 };
+
+/** Content without the parts that hold reasoning: UIs send back what they have shown. */
+const spoken = (content: unknown): unknown =>
+  Array.isArray(content)
+    ? content.filter((part) => !isObject(part) || !reasoningParts.has(part["type"] as string))
+    : content;
+
+const reasoningParts = new Set(["thinking", "redacted_thinking", "reasoning", "reasoning_content", "think"]);
 
 const callPart = (call: Given): Part => {
   const { arguments: given, input } = call;

@@ -50,9 +50,8 @@ const cases = String.raw`
   with {"response_format":{"type":"json_object"}} | response_format | unsupported_value | must be text
   with {"logprobs":true} | logprobs | unsupported_value | must be false
   with {"modalities":["text","audio"]} | modalities | unsupported_value | nothing but text
-  with {"temperature":2.1} | temperature | invalid_value | at most 2
-  with {"top_p":1.1} | top_p | invalid_value | at most 1
-  with {"stop":["1","2","3","4","5"]} | stop | invalid_value | at most 4
+  with {"timeout":"1.5"} | timeout | invalid_type | whole number
+  with {"n":"2"} | n | unsupported_value | must be 1
   body [] | - | invalid_request | JSON object, not an array
   body { | - | invalid_request | not valid JSON: Expected property name
 `;

@@ -1,7 +1,5 @@
 import { z } from "zod";
 
-const ignored = (schema: z.ZodType) => schema.nullish().describe("Accepted and ignored");
-
 /** A longer list is checked only as far as needed to refuse it: each faulty item costs time. */
 const texts = (max: number) =>
   z.preprocess(
@@ -105,6 +103,18 @@ const honoured = {
   modalities: texts(10).nullish().describe("Only text"),
 };
 
+/** Fields of the public format that the agent has no use for, whatever their value. */
+const ignored = [
+  "temperature",
+  "top_p",
+  "presence_penalty",
+  "frequency_penalty",
+  "max_tokens",
+  "max_completion_tokens",
+  "seed",
+  "stop",
+];
+
 /**
  * The body of `POST /v1/chat/completions`. Unknown fields are accepted and ignored: the public format grows. What is
  * well-formed but not supported is refused afterwards.
@@ -112,14 +122,9 @@ const honoured = {
 export const ChatCompletionRequest = z
   .looseObject({
     ...honoured,
-    temperature: ignored(z.number().min(0).max(2)),
-    top_p: ignored(z.number().min(0).max(1)),
-    presence_penalty: ignored(z.number().min(-2).max(2)),
-    frequency_penalty: ignored(z.number().min(-2).max(2)),
-    max_tokens: ignored(z.int().min(1)),
-    max_completion_tokens: ignored(z.int().min(1)),
-    seed: ignored(z.int()),
-    stop: ignored(z.union([z.string(), texts(4)], { error: "must be a string or at most 4 strings" })),
+    ...Object.fromEntries(
+      ignored.map((name) => [name, z.unknown().optional().describe("Accepted and ignored")]),
+    ),
   })
   .meta({ id: "ChatCompletionRequest" });
 export type ChatCompletionRequest = z.infer<typeof ChatCompletionRequest>;

@@ -21,7 +21,7 @@ export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
     chat === null
       ? paths.flatMap(refusing)
       : [chatRoute({ ...deps, chat }), ...modelsRoutes(chat), cancelRoute(chat)];
-  return routes.map((route) => ({
+  return [...routes, ...elsewhereRoutes].map((route) => ({
     ...route,
     crossOrigin: true,
     failures: { under: "/v1/", reply: publicReply },
@@ -30,16 +30,36 @@ export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
 
 const paths = ["/v1/chat/completions", "/v1/models", "/v1/models/{id}", "/v1/chat/completions/{id}/cancel"];
 
-/** For every method: that another one exists would not help. */
 const refusing = (path: string): Route[] =>
+  refusals(path, (method) => agentModeOff(`${method.toUpperCase()} ${path}`));
+
+/** For every method: that another one exists would not help. */
+const refusals = (path: string, refusal: (method: "get" | "post") => ServiceError): Route[] =>
   (["get", "post"] as const).map((method) => ({
     method,
     path,
     refusing: true,
     handle: () => {
-      throw agentModeOff(`${method.toUpperCase()} ${path}`);
+      throw refusal(method);
     },
   }));
+
+/** Paths of other APIs, and of this one with a wrong base address, by what a client wants there. */
+const elsewhere = {
+  "POST /v1/chat/completions": [
+    ..."/v1/responses /responses /v1/messages /v1/messages/count_tokens /v1/completions /v1/chat".split(" "),
+    ..."/chat/completions /v1/v1/chat/completions /api/chat /api/generate /api/v1/chat/completions".split(
+      " ",
+    ),
+  ],
+  "GET /v1/models": "/models /models/{id} /v1/v1/models /api/models /api/tags /api/v1/models".split(" "),
+};
+
+const elsewhereRoutes = Object.entries(elsewhere).flatMap(([ours, others]) =>
+  others.flatMap((path) =>
+    refusals(path, () => new ServiceError("not_found", `There is no such address here; use ${ours}`)),
+  ),
+);
 
 /** `GET /v1/models` and `GET /v1/models/{id}`: valid values of `model`. */
 const modelsRoutes = ({ models }: Pick<Chat, "models">): Route[] => {

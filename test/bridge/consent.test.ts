@@ -28,6 +28,9 @@ const answers: URLSearchParams[] = [];
 const application = createServer(({ url = "" }, response) => {
   const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
   if (pathname === "/callback") answers.push(searchParams);
+  // Some applications sign in on a page of their own, which sends the browser on to the program.
+  if (pathname === "/onward")
+    return void response.writeHead(302, { location: searchParams.get("to") ?? "" }).end();
   response.setHeader("content-type", "text/html").end("<title>The application</title>");
 }).listen(0, "127.0.0.1");
 await once(application, "listening");
@@ -187,6 +190,21 @@ test.each(["cursor://anysphere.cursor-retrieval/oauth/callback", "http://[::1]:7
     await answered;
   },
 );
+
+test.each([
+  "warp://mcp/oauth2callback?code=x",
+  "com.example.app:/done",
+  "http://localhost:7777/done",
+  "https://127.0.0.1:7777/done",
+])("the application may send the browser on to %s", async (to) => {
+  const redirect = `${own}/onward?${new URLSearchParams({ to }).toString()}`;
+  const { url } = await newApplication({ redirect });
+  const { page } = await open(url.replace("/authorize?", "/authorize/?"));
+  await keyField(page).fill(key);
+  const sentOn = page.waitForRequest((request) => request.url() === to);
+  await allow(page).click();
+  await sentOn;
+});
 
 test("a double click on a slow line, and the way back, give no second code", async () => {
   const { url, received } = await newApplication();
