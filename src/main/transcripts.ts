@@ -19,6 +19,7 @@ export type Transcripts = {
   /** Brings the index up to date with the files. */
   collect: (signal: AbortSignal) => Promise<Collected>;
   progress: Collector["progress"];
+  skipped: Collector["skipped"];
   /** Does so until the signal aborts. */
   keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
   close: () => Promise<void>;
@@ -39,9 +40,9 @@ const filesOf = ({ agentHomes: homes, codexHome, retentionDays }: BridgeSettings
 const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts> => {
   const path = join(settings.directory, "transcripts.db");
   const index = openTranscriptIndex({ path, log });
-  const { collect, progress, run } = createCollector({ ...filesOf(settings), corpus: index, log });
+  const { run, ...collector } = createCollector({ ...filesOf(settings), corpus: index, log });
   const keepUpToDate = (signal: AbortSignal) => run({ pollInterval: settings.pollInterval, signal });
-  return { index, path, collect, progress, keepUpToDate, close: async () => index.close() };
+  return { index, path, ...collector, keepUpToDate, close: async () => index.close() };
 };
 
 /** How long after its end another instance collects in place of this one, seconds. */
@@ -66,7 +67,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
   const path = join(settings.directory, `shared-${digest}.db`);
   const index = openTranscriptIndex({ path, log });
   const corpus = openSharedCorpus({ kv, notifier, locks, index, log });
-  const { collect, progress, run } = createCollector({ ...filesOf(settings), corpus, log, machine });
+  const { run, ...collector } = createCollector({ ...filesOf(settings), corpus, log, machine });
   const compact = async (signal: AbortSignal): Promise<void> => {
     for (await pause(compactEveryMs, signal); !signal.aborted; await pause(compactEveryMs, signal))
       await corpus
@@ -76,8 +77,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
   return {
     index,
     path,
-    collect,
-    progress,
+    ...collector,
     keepUpToDate: (signal) =>
       Promise.all([
         corpus.follow(signal),

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
+import { createZstdDecompress } from "node:zlib";
 import type { Chunk, Source } from "./corpus.ts";
 import { toState, type FileState } from "./discovery.ts";
 
@@ -26,7 +27,8 @@ export const readNew = async function* (source: Source): AsyncGenerator<Piece> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) return;
-    const read = source.kind === "plan" || source.kind === "memory" ? readDocument : readLines;
+    const isDocument = source.kind === "plan" || source.kind === "memory";
+    const read = isDocument ? readDocument : source.path.endsWith(".zst") ? readPacked : readLines;
     yield* read(file, { source, state: toState(stats) });
   } finally {
     await file.close();
@@ -66,6 +68,53 @@ const readLines = async function* (file: FileHandle, { source, state }: Reading)
     yield { chunk, source: next(isEnd ? end : at) };
     if (isEnd) return;
     isStored = false;
+  }
+};
+
+/** A file that is packed does not grow: another one is read from the beginning. */
+const readPacked = async function* (file: FileHandle, { source, state }: Reading): AsyncGenerator<Piece> {
+  if (isUnchanged(source, state)) return;
+  const generation = source.generation + 1;
+  let collected = 0;
+  let rest = Buffer.alloc(0);
+  for await (const bytes of unpacked(file, state.size)) {
+    rest = Buffer.concat([rest, bytes]);
+    const end = rest.length < chunkBytes ? 0 : rest.lastIndexOf(10) + 1;
+    if (end === 0) continue;
+    const chunk = { from: collected, bytes: rest.subarray(0, end) };
+    rest = rest.subarray(end);
+    collected += end;
+    yield { chunk, source: { ...source, ...state, generation, collected, fingerprint: "", deleted: false } };
+  }
+  const bytes = rest.length === 0 || rest.at(-1) === 10 ? rest : Buffer.concat([rest, Buffer.of(10)]);
+  const chunk = { from: collected, bytes };
+  collected += bytes.length;
+  yield { chunk, source: { ...source, ...state, generation, collected, fingerprint: "", deleted: false } };
+};
+
+/** Most bytes that a packed file may have unpacked. */
+const mostUnpacked = 4 * 1024 * 1024 * 1024;
+
+/** Pieces of about a chunk. Where the packing is damaged, or longer than any rollout, a torn record ends them. */
+const unpacked = async function* (file: FileHandle, size: number): AsyncGenerator<Buffer> {
+  let length = 0;
+  // Node unpacks one frame at a time.
+  for (let start = 0; start < size;) {
+    const packed = file.createReadStream({ start, autoClose: false });
+    const frame = createZstdDecompress({ chunkSize: chunkBytes });
+    packed.once("error", (error) => frame.destroy(error));
+    try {
+      for await (const bytes of packed.pipe(frame) as AsyncIterable<Buffer>) {
+        if ((length += bytes.length) > mostUnpacked) return yield Buffer.from("{\n");
+        yield bytes;
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
+      return yield Buffer.from("{\n");
+    } finally {
+      packed.destroy();
+    }
+    start += frame.bytesWritten;
   }
 };
 

@@ -108,7 +108,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
       matches: rows.map((row, at) => {
         const { session, project, entry, hits, best } = row;
         const line = lines[at] ?? emptyLine;
-        const { entry_type, timestamp, uuid } = toEntry(entry, line);
+        const { entry_type, timestamp, uuid } = toEntry({ id: entry, inherited: 0 }, line);
         return {
           session_id: session,
           project_path: project,

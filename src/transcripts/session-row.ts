@@ -1,6 +1,7 @@
 import type { Source } from "./corpus.ts";
 import type { Facts } from "./facts.ts";
 import type { Sql } from "./sqlite-file.ts";
+import { titleKinds, type TitleKind } from "./transcript-line.ts";
 
 export type SourceRow = { number: number; source: Source; facts: Facts };
 
@@ -47,9 +48,10 @@ export const refreshSession = (sql: Sql, id: string): void => {
   );
   const costs = own.flatMap(({ facts }) => facts.cost ?? []);
   const tokens = own.reduce((sum, { facts }) => sum + facts.tokens, 0);
+  const titles = titlesOf(sql, id, main.number);
   sql.run(
-    `INSERT INTO sessions (id, source, kind, job_id, project, updated, tokens, cost, subagents)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO sessions (id, source, kind, job_id, project, updated, tokens, cost, subagents, turns, title, summary)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     id,
     main.number,
     origin.kind,
@@ -58,7 +60,22 @@ export const refreshSession = (sql: Sql, id: string): void => {
     Math.max(...own.map(({ facts }) => facts.last ?? 0)) || Math.trunc(main.source.modified),
     // A nonsensical number in one transcript would make every list of sessions invalid.
     Math.trunc(Math.min(Math.max(tokens, 0), Number.MAX_SAFE_INTEGER)) || 0,
-    costs.length === 0 ? null : costs.reduce((sum, cost) => sum + cost, 0),
+    main.facts.totalCost ?? (costs.length === 0 ? null : costs.reduce((sum, cost) => sum + cost, 0)),
     subagents.length > 0 ? 1 : 0,
+    main.facts.prompts + main.facts.answers,
+    titleKinds.map((kind) => titles.get(kind) ?? "").find((title) => title !== "") ?? "",
+    titles.get("summary") ?? main.facts.prompt,
   );
 };
+
+/** Titles of a session by their kinds: the last ones of its own file, else those that other files have of it. */
+const titlesOf = (sql: Sql, id: string, main: number): Map<TitleKind, string> =>
+  new Map(
+    sql
+      .all<{ kind: TitleKind; text: string }>(
+        "SELECT kind, text FROM titles WHERE session_id = ? ORDER BY source = ?, rowid",
+        id,
+        main,
+      )
+      .map(({ kind, text }) => [kind, text]),
+  );
