@@ -95,18 +95,21 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
           entries.replace(heirs);
           for (const session of new Set([...changed, ...entries.settle()])) refreshSession(sql, session);
         });
+      if (ids.length > 0) sql.shrink();
     },
   };
 };
 
-const insert = (sql: Sql, { id, kind, session_id, name }: Source): number =>
+const insert = (sql: Sql, source: Source): number =>
   Number(
     sql.run(
-      "INSERT INTO sources (id, kind, session_id, name, record, facts) VALUES (?, ?, ?, ?, '', '')",
-      id,
-      kind,
-      session_id,
-      name,
+      "INSERT INTO sources (id, kind, session_id, name, record, facts) VALUES (?, ?, ?, ?, ?, ?)",
+      source.id,
+      source.kind,
+      source.session_id,
+      source.name,
+      JSON.stringify(source),
+      JSON.stringify(noFacts()),
     ).lastInsertRowid,
   );
 
@@ -130,7 +133,8 @@ const sessionsOf = (sql: Sql, { number, source }: Pick<SourceRow, "number" | "so
     `SELECT DISTINCT session_id FROM ${source.kind === "origins" ? "origins" : "titles"} WHERE source = ? AND session_id IS NOT NULL`,
     number,
   );
-  return [...(source.session_id || []), ...others.map(({ session_id }) => session_id)];
+  const own = source.session_id === "" ? [] : [source.session_id];
+  return [...own, ...others.map(({ session_id }) => session_id)];
 };
 
 /** The records of lines, which are counted where something of them is damaged. */
