@@ -1,4 +1,3 @@
-import { beginning } from "./answer-size.ts";
 import type { Line, LineFacts } from "./transcript-line.ts";
 
 /**
@@ -9,20 +8,14 @@ export type Facts = {
   entries: number;
   start: number | null;
   last: number | null;
-  /** Of lines that other sessions or files do not have before this one. */
-  prompts: number;
-  answers: number;
-  calls: number;
-  tokens: number;
-  cost: number | null;
-  /** USD of the session as its agent reckons it. */
+  /** Tokens and USD of the session as its agent reckons them. */
+  totalTokens: number;
   totalCost: number | null;
   /** The first working directory and the last one. */
   project: string;
   cwd: string;
   branch: string;
   slugs: string[];
-  prompt: string;
   model: string;
   /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
   thread: string;
@@ -37,17 +30,12 @@ export const noFacts = (): Facts => ({
   entries: 0,
   start: null,
   last: null,
-  prompts: 0,
-  answers: 0,
-  calls: 0,
-  tokens: 0,
-  cost: null,
+  totalTokens: 0,
   totalCost: null,
   project: "",
   cwd: "",
   branch: "",
   slugs: [],
-  prompt: "",
   model: "",
   thread: "",
   copiedAt: null,
@@ -58,9 +46,8 @@ export const noFacts = (): Facts => ({
 
 const mostSlugs = 50;
 const mostUnknown = 50;
-const longestSummary = 200;
 
-/** Learns all that a line tells beside what it counts for. @returns whether it is an entry, and whether a copied one */
+/** Changes the facts. @returns whether it is an entry, and whether a copied one */
 export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: boolean } => {
   if (line.at !== null) {
     facts.start = Math.min(facts.start ?? line.at, line.at);
@@ -71,7 +58,7 @@ export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: b
   const { totalTokens, totalCost } = line.facts;
   const isCopied = facts.copiedAt !== null;
   if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
-  else if (totalTokens !== undefined) facts.tokens = Math.max(0, totalTokens - facts.copiedTokens);
+  else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
   if (totalCost !== undefined) facts.totalCost = totalCost;
   const known = facts.unknown[line.unknown] ?? 0;
   if (line.unknown !== "" && (known > 0 || Object.keys(facts.unknown).length < mostUnknown))
@@ -106,33 +93,3 @@ const learnThread = (facts: Facts, { at, facts: { thread } }: Line): void => {
   else if (facts.copiedAt !== null && at !== null)
     facts.copiedAt = at - facts.copiedAt > longestCopyPause ? null : at;
 };
-
-type Bill = LineFacts["bill"] & object;
-
-/** Stores the bill of an answer, or removes it; gives back the one that was stored. */
-export type ReplaceBill = (id: string, bill: Bill | null) => Omit<Bill, "id"> | null;
-
-/** Counts an entry, or (-1) takes back that it was counted. Of several lines of one answer the last says what it cost. */
-export const count = (facts: Facts, line: Line, sign: 1 | -1, replaceBill: ReplaceBill): void => {
-  if (line.isPrompt) facts.prompts += sign;
-  if (line.isPrompt && sign === 1) facts.prompt = titlePrompt(facts.prompt, line.content);
-  if (!line.sidechain) facts.calls += sign * line.calls.length;
-  if (line.type !== "assistant") return;
-  const { bill } = line.facts;
-  if (bill === undefined) {
-    if (line.content !== "") facts.answers += sign;
-    return;
-  }
-  const before = replaceBill(bill.id, sign === 1 ? bill : null);
-  const after = sign === 1 ? bill : null;
-  if (!line.sidechain) facts.answers += Number(after !== null) - Number(before !== null);
-  facts.tokens += (after?.tokens ?? 0) - (before?.tokens ?? 0);
-  if ((after?.cost ?? before?.cost ?? null) !== null)
-    facts.cost = (facts.cost ?? 0) + (after?.cost ?? 0) - (before?.cost ?? 0);
-};
-
-/** The prompt that names a session: the first one, unless it is a command without a word, such as `/clear`. */
-export const titlePrompt = (current: string, next: string): string =>
-  current === "" || /^\/\S+$/.test(current) ? beginning(next, longestSummary) : current;
-
-export const shortTitle = (text: string): string => beginning(text, longestSummary);

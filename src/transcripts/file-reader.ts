@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
-import { createZstdDecompress } from "node:zlib";
+import { constants as zlib, zstdDecompressSync } from "node:zlib";
 import type { Chunk, Source } from "./corpus.ts";
 import { toState, type FileState } from "./discovery.ts";
 
@@ -27,13 +27,15 @@ export const readNew = async function* (source: Source): AsyncGenerator<Piece> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) return;
-    const isDocument = source.kind === "plan" || source.kind === "memory";
-    const read = isDocument ? readDocument : source.path.endsWith(".zst") ? readPacked : readLines;
+    const isWhole = source.kind === "plan" || source.kind === "memory" || isPacked(source);
+    const read = isWhole ? readDocument : readLines;
     yield* read(file, { source, state: toState(stats) });
   } finally {
     await file.close();
   }
 };
+
+const isPacked = ({ path }: Source): boolean => path.endsWith(".zst");
 
 type Reading = { source: Source; state: FileState };
 
@@ -71,63 +73,38 @@ const readLines = async function* (file: FileHandle, { source, state }: Reading)
   }
 };
 
-/** A file that is packed does not grow: another one is read from the beginning. */
-const readPacked = async function* (file: FileHandle, { source, state }: Reading): AsyncGenerator<Piece> {
-  if (isUnchanged(source, state)) return;
-  const generation = source.generation + 1;
-  let collected = 0;
-  let rest = Buffer.alloc(0);
-  for await (const bytes of unpacked(file, state.size)) {
-    rest = Buffer.concat([rest, bytes]);
-    const end = rest.length < chunkBytes ? 0 : rest.lastIndexOf(10) + 1;
-    if (end === 0) continue;
-    const chunk = { from: collected, bytes: rest.subarray(0, end) };
-    rest = rest.subarray(end);
-    collected += end;
-    yield { chunk, source: { ...source, ...state, generation, collected, fingerprint: "", deleted: false } };
-  }
-  const bytes = rest.length === 0 || rest.at(-1) === 10 ? rest : Buffer.concat([rest, Buffer.of(10)]);
-  const chunk = { from: collected, bytes };
-  collected += bytes.length;
-  yield { chunk, source: { ...source, ...state, generation, collected, fingerprint: "", deleted: false } };
-};
+/** Most bytes that a packed file may have unpacked: they are in memory. */
+const mostUnpacked = 512 * 1024 * 1024;
 
-/** Most bytes that a packed file may have unpacked. */
-const mostUnpacked = 4 * 1024 * 1024 * 1024;
-
-/** Pieces of about a chunk. Where the packing is damaged, or longer than any rollout, a torn record ends them. */
-const unpacked = async function* (file: FileHandle, size: number): AsyncGenerator<Buffer> {
-  let length = 0;
-  // Node unpacks one frame at a time.
-  for (let start = 0; start < size;) {
-    const packed = file.createReadStream({ start, autoClose: false });
-    const frame = createZstdDecompress({ chunkSize: chunkBytes });
-    packed.once("error", (error) => frame.destroy(error));
-    try {
-      for await (const bytes of packed.pipe(frame) as AsyncIterable<Buffer>) {
-        if ((length += bytes.length) > mostUnpacked) return yield Buffer.from("{\n");
-        yield bytes;
-      }
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
-      return yield Buffer.from("{\n");
-    } finally {
-      packed.destroy();
+/** The lines in a packed file, as far as they can be unpacked; where not, a torn record ends them. */
+const unpacked = (packed: Buffer): Buffer => {
+  const options = { info: true, finishFlush: zlib.ZSTD_e_continue, maxOutputLength: mostUnpacked };
+  const frames: Buffer[] = [];
+  try {
+    for (let at = 0; at < packed.length;) {
+      // Node unpacks one frame at a time, and its types do not know the option `info`.
+      const frame: unknown = zstdDecompressSync(packed.subarray(at), options);
+      const { buffer, engine } = frame as { buffer: Buffer; engine: { bytesWritten: number } };
+      frames.push(buffer);
+      at += engine.bytesWritten;
     }
-    start += frame.bytesWritten;
+  } catch {
+    frames.push(Buffer.from("{"));
   }
+  const bytes = Buffer.concat(frames);
+  return bytes.at(-1) === 10 ? bytes : Buffer.concat([bytes, Buffer.of(10)]);
 };
 
 const readDocument = async function* (file: FileHandle, { source, state }: Reading): AsyncGenerator<Piece> {
-  const bytes = await file.readFile();
-  const fingerprint = hash("sha256", bytes);
+  const content = await file.readFile();
+  const fingerprint = hash("sha256", content);
   const isSame = fingerprint === source.fingerprint;
   if (isSame && isUnchanged(source, state)) return;
-  const generation = isSame ? source.generation : source.generation + 1;
-  yield {
-    ...(!isSame && { chunk: { from: 0, bytes } }),
-    source: { ...source, ...state, generation, collected: bytes.length, fingerprint, deleted: false },
-  };
+  const next = { ...source, ...state, fingerprint, deleted: false };
+  if (isSame) return yield { source: next };
+  const bytes = isPacked(source) ? unpacked(content) : content;
+  const generation = source.generation + 1;
+  yield { chunk: { from: 0, bytes }, source: { ...next, generation, collected: bytes.length } };
 };
 
 /** Whether nothing tells that the file has changed since it was collected. */

@@ -25,6 +25,12 @@ export const openDatabase = (path: string): DatabaseSync => {
 /** Ids of entries begin with the number of their source: what belongs to a source is one range. */
 export const entriesPerSource = 2 ** 28;
 
+/** The ids of a source's entries. */
+export const rangeOf = (number: number): [number, number] => [
+  number * entriesPerSource,
+  (number + 1) * entriesPerSource - 1,
+];
+
 const create = (database: DatabaseSync): void => {
   database.exec("BEGIN IMMEDIATE");
   // Another process may have been faster.
@@ -36,7 +42,8 @@ const schema = `
 -- "counted": it is searched with its session; a copy of another is not.
 CREATE TABLE sources (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, session_id TEXT NOT NULL,
-  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL,
+  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL, totals TEXT NOT NULL DEFAULT '{}',
+  created REAL AS (coalesce(record ->> '$.created', 0)), modified REAL AS (record ->> '$.modified'),
   counted INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
@@ -49,17 +56,16 @@ CREATE TABLE chunks (
 );
 
 -- Id: source, position, type. "begin" and "length": the record in the source. "line": a digest of its uuid. "claim": whether
--- it says that it is another session's. "inherited": another session or file had the line before, where it counts.
+-- it says that it is another session's. "inherited": the line counts elsewhere. "prompt": the beginning of what a person
+-- typed. "answer": a digest of the id of the answer that it is a part of, "tokens" and "cost" of all of it.
 CREATE TABLE entries (
   id INTEGER PRIMARY KEY, at INTEGER, shown INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL,
-  line INTEGER, claim INTEGER NOT NULL, inherited INTEGER NOT NULL
+  line INTEGER, claim INTEGER NOT NULL, inherited INTEGER NOT NULL,
+  prompt TEXT, calls INTEGER NOT NULL, answer INTEGER, turn INTEGER NOT NULL, tokens REAL NOT NULL, cost REAL
 );
 CREATE INDEX entries_by_line ON entries (line) WHERE line IS NOT NULL;
--- What each answer cost, by a digest of its id.
-CREATE TABLE bills (
-  source INTEGER NOT NULL, answer INTEGER NOT NULL, tokens REAL NOT NULL, cost REAL, PRIMARY KEY (source, answer)
-) WITHOUT ROWID;
--- With secrets masked, without copies.
+CREATE INDEX inherited_entries ON entries (id) WHERE inherited = 1;
+-- With secrets masked.
 CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1);
 -- Fewer and larger segments are written; measured by bench/transcripts.ts.
 INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608), ('automerge', 8);

@@ -1,11 +1,18 @@
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import { follows, type Chunk, type Corpus, type Source } from "./corpus.ts";
-import { createEntryWriter, rangeOf, type Added } from "./entry-writer.ts";
+import { addEntries, rangeOf, type Added } from "./entry-writer.ts";
 import { noFacts, type Facts } from "./facts.ts";
 import { textOf, timeOf, type Json } from "./json.ts";
+import { settleLines } from "./line-owners.ts";
 import { recordsOf } from "./records.ts";
-import { refreshSession, toSourceRow, type SourceRow, type StoredSource } from "./session-row.ts";
+import {
+  refreshSession,
+  refreshTotals,
+  toSourceRow,
+  type SourceRow,
+  type StoredSource,
+} from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 
 export type IndexWriter = Corpus & {
@@ -20,14 +27,6 @@ type Position = { epoch: string; id: string };
 
 /** Stores sources with their chunks, and everything that is derived from them, in one transaction each. */
 export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter => {
-  const entries = createEntryWriter(sql, chunkStore);
-  const addLines: Partial<Record<Source["kind"], (added: Added) => void>> = {
-    session: entries.add,
-    subagent: entries.add,
-    codex: entries.add,
-    history: (added) => addPrompts(sql, added),
-    origins: (added) => addOrigins(sql, added),
-  };
   const read = (id: string): SourceRow | undefined => {
     const row = sql.first<StoredSource>("SELECT number, record, facts FROM sources WHERE id = ?", id);
     return row === undefined ? undefined : toSourceRow(row);
@@ -38,35 +37,39 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
     if (!follows(stored?.source, source, chunk)) return false;
     const changed = stored === undefined ? [] : sessionsOf(sql, stored);
     const isReplaced = stored !== undefined && stored.source.generation !== source.generation;
-    const heirs = isReplaced ? removeDerived(stored.number) : [];
+    const lines = isReplaced ? removeDerived(stored.number) : [];
     const number = stored?.number ?? insert(sql, source);
     const facts = stored === undefined || isReplaced ? noFacts() : stored.facts;
     if (chunk !== undefined && chunk.bytes.length > 0) {
       const bytes = Buffer.from(chunk.bytes.buffer, chunk.bytes.byteOffset, chunk.bytes.byteLength);
       chunkStore.append(number, chunk.from, bytes);
-      addLines[source.kind]?.({ number, source, facts, from: chunk.from, bytes });
+      addLines[source.kind]?.(sql, { number, source, facts, from: chunk.from, bytes, lines });
     }
-    entries.replace(heirs);
     update(sql, { number, source, facts });
-    for (const session of new Set([...changed, ...sessionsOf(sql, { number, source }), ...entries.settle()]))
-      refreshSession(sql, session);
+    refresh({ sources: [number], sessions: [...changed, ...sessionsOf(sql, { number, source })], lines });
     return true;
   };
 
-  /** @returns entries of other sources that take the place of those that are gone */
+  type Changed = { sources: number[]; sessions: string[]; lines: number[] };
+  const refresh = ({ sources, sessions, lines }: Changed): void => {
+    const settled = settleLines(sql, lines);
+    for (const number of new Set([...sources, ...settled.sources])) refreshTotals(sql, number);
+    for (const id of new Set([...sessions, ...settled.sessions])) refreshSession(sql, id);
+  };
+
+  /** @returns the digests of lines that are gone here, and may be elsewhere */
   const removeDerived = (number: number): number[] => {
-    const heirs = entries.heirs(number);
-    const [first, last] = rangeOf(number);
-    sql.run(
-      "DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE id BETWEEN ? AND ?)",
-      first,
-      last,
+    const range = rangeOf(number);
+    const gone = sql.all<{ line: number }>(
+      "SELECT line FROM entries WHERE id BETWEEN ? AND ? AND line NOT NULL",
+      ...range,
     );
-    sql.run("DELETE FROM entries WHERE id BETWEEN ? AND ?", first, last);
-    for (const table of ["origins", "slugs", "prompts", "bills", "titles"])
+    sql.run("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE id BETWEEN ? AND ?)", ...range);
+    sql.run("DELETE FROM entries WHERE id BETWEEN ? AND ?", ...range);
+    for (const table of ["origins", "slugs", "prompts", "titles"])
       sql.run(`DELETE FROM ${table} WHERE source = ?`, number);
     chunkStore.remove(number);
-    return heirs;
+    return gone.map(({ line }) => line);
   };
 
   return {
@@ -90,10 +93,9 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
           const stored = read(id);
           if (stored === undefined) return;
           const changed = sessionsOf(sql, stored);
-          const heirs = removeDerived(stored.number);
+          const lines = removeDerived(stored.number);
           sql.run("DELETE FROM sources WHERE number = ?", stored.number);
-          entries.replace(heirs);
-          for (const session of new Set([...changed, ...entries.settle()])) refreshSession(sql, session);
+          refresh({ sources: [], sessions: changed, lines });
         });
       if (ids.length > 0) sql.shrink();
     },
@@ -179,4 +181,12 @@ const addPrompts = (sql: Sql, { number, facts, bytes }: Added): void => {
       maskSecrets(textOf(prompt["display"])),
     );
   }
+};
+
+const addLines: Partial<Record<Source["kind"], (sql: Sql, added: Added) => void>> = {
+  session: addEntries,
+  subagent: addEntries,
+  codex: addEntries,
+  history: addPrompts,
+  origins: addOrigins,
 };

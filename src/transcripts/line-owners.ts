@@ -1,5 +1,4 @@
 import { hash } from "node:crypto";
-import type { SourceKind } from "./corpus.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import type { Sql } from "./sqlite-file.ts";
 import type { Line } from "./transcript-line.ts";
@@ -7,72 +6,64 @@ import type { Line } from "./transcript-line.ts";
 /** 48 bits tell ids apart, and are numbers that SQLite and JavaScript both have. */
 export const digestOf = (id: string): number => hash("sha256", id, "buffer").readUIntBE(0, 6);
 
-/** Whether a line says that it is another session's: not, by that session's id, or as the copy of a line of it. */
-export type Claim = 0 | 1 | 2;
-
-export const claimOf = ({ session, copyOf }: Line, owner: string): Claim =>
-  copyOf !== "" ? 2 : session !== "" && session !== owner ? 1 : 0;
-
 /** The digest by which a line is known in all files; null: it has no id. */
 export const lineOf = ({ uuid, copyOf }: Line): number | null => {
   const id = copyOf || uuid;
   return id === "" ? null : digestOf(id);
 };
 
-/** An entry with what decides whether it counts. */
-export type Twin = {
-  id: number;
-  at: number | null;
-  claim: Claim;
-  inherited: number;
-  begin: number;
-  length: number;
-  source: number;
-  session: string;
-  kind: SourceKind;
-  name: string;
-  /** Unix time, ms. */
-  created: number;
-  modified: number;
-};
-
-const columns = `entries.id, at, claim, inherited, begin, length, sources.number AS source, session_id AS session, kind, name,
-  coalesce(record ->> '$.created', 0) AS created, record ->> '$.modified' AS modified
-  FROM entries JOIN sources ON sources.number = entries.id / ${entriesPerSource}`;
-
-export const twinAt = (sql: Sql, id: number): Twin | undefined =>
-  sql.first<Twin>(`SELECT ${columns} WHERE entries.id = ?`, id);
+/** Whether a line says that it is another session's: 1: by that session's id, 2: as the copy of a line of it. */
+export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
+  copyOf !== "" ? 2 : session !== "" && session !== own ? 1 : 0;
 
 /**
- * The other entries that are the same line: of one session by uuid, of others by uuid and time, or because one says that it
- * copies the other. Another file of this name and session is a copy as a whole: one of both counts.
- */
-export const twinsOf = (sql: Sql, line: number | null, own: Omit<Twin, "id">): Twin[] =>
-  line === null
-    ? []
-    : sql
-        .all<Twin>(`SELECT ${columns} WHERE line = ?`, line)
-        .filter((twin) =>
-          twin.session === own.session
-            ? twin.source === own.source || twin.name !== own.name
-            : twin.at === own.at || twin.claim === 2 || own.claim === 2,
-        );
-
-/**
- * Whether a line counts in `a` rather than in `b`.
+ * Decides anew in which of their entries these lines count; in the others they are inherited.
  *
- * | both in | it counts in |
- * | --- | --- |
- * | one session | the session's own file, else the subagent's whose file comes first by name |
- * | two sessions | the one that does not say it is another's, else whose file was made first, else was changed first |
+ * | a line is the same in | if | it counts in |
+ * | --- | --- | --- |
+ * | one session | the uuid is the same | the session's own file, else the subagent's whose file comes first by name |
+ * | two sessions | the time is, too, or one says that it copies the other | the one that does not say it is another's, else whose file was made first, else was changed first |
+ *
+ * Files of one session and name are copies as a whole: one of them counts. Titles are about the session in which their leaf
+ * counts.
+ * @returns the sources and sessions for which this may change something
  */
-export const precedes = (a: Omit<Twin, "id">, b: Omit<Twin, "id">): boolean => {
-  const order =
-    a.session === b.session
-      ? Number(a.kind === "subagent") - Number(b.kind === "subagent") || (a.name < b.name ? -1 : 1)
-      : Number(a.claim > 0) - Number(b.claim > 0) ||
-        a.created - b.created ||
-        a.modified - b.modified ||
-        (a.session < b.session ? -1 : 1);
-  return order < 0;
+export const settleLines = (
+  sql: Sql,
+  lines: readonly number[],
+): { sources: number[]; sessions: string[] } => {
+  if (lines.length === 0) return { sources: [], sessions: [] };
+  const digests = JSON.stringify(lines);
+  const titled = () =>
+    sql.all<{ session_id: string }>(
+      `SELECT session_id FROM titles WHERE session_id IS NOT NULL AND leaf IN ${listed}`,
+      digests,
+    );
+  const before = titled();
+  sql.run(`UPDATE entries AS own SET inherited = EXISTS (${preceding}) WHERE line IN ${listed}`, digests);
+  sql.run(`UPDATE titles SET session_id = (${ownerOfLeaf}) WHERE leaf IN ${listed}`, digests);
+  const holders = sql.all<{ number: number; session_id: string }>(
+    `SELECT DISTINCT sources.number, session_id FROM entries JOIN sources ON ${holds("sources", "entries")} WHERE line IN ${listed}`,
+    digests,
+  );
+  const sessions = [...before, ...titled(), ...holders].map(({ session_id }) => session_id);
+  return { sources: holders.map(({ number }) => number), sessions };
 };
+
+const listed = "(SELECT value FROM json_each(?))";
+
+const holds = (source: string, entry: string): string =>
+  `${source}.number = ${entry}.id / ${entriesPerSource}`;
+
+const ownerOfLeaf = `SELECT session_id FROM entries JOIN sources ON ${holds("sources", "entries")}
+  WHERE line = titles.leaf AND inherited = 0 LIMIT 1`;
+
+const preceding = `SELECT 1 FROM entries AS twin
+  JOIN sources AS theirs ON ${holds("theirs", "twin")} JOIN sources AS ours ON ${holds("ours", "own")}
+  WHERE twin.line = own.line AND twin.id <> own.id AND CASE theirs.session_id = ours.session_id
+    WHEN 1 THEN theirs.name <> ours.name
+      AND (theirs.kind = 'subagent', theirs.name) < (ours.kind = 'subagent', ours.name)
+    ELSE (twin.at IS own.at OR 2 IN (twin.claim, own.claim))
+      AND (twin.claim > 0, theirs.created, theirs.modified, theirs.session_id)
+        < (own.claim > 0, ours.created, ours.modified, ours.session_id)
+  END`;

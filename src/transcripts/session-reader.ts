@@ -6,9 +6,9 @@ import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import { detailsOf } from "./entry-pages.ts";
 import type { Facts } from "./facts.ts";
-import { rangeOf } from "./entry-writer.ts";
+import type { Totals } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
-import { entriesPerSource } from "./index-schema.ts";
+import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import type { Library } from "./library.ts";
 import type { SessionKind } from "../contract/transcript.ts";
 import { toTime } from "./json.ts";
@@ -29,11 +29,12 @@ type Row = {
   summary: string;
   record: string;
   facts: string;
+  totals: string;
 };
 
 type Place = { id: number; begin: number; length: number; inherited: number };
 
-const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, title, summary, record, facts
+const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, title, summary, record, facts, totals
   FROM sessions JOIN sources ON sources.number = sessions.source`;
 
 export const createSessionReader = (
@@ -193,18 +194,24 @@ export const toEntry = (
 });
 
 const sourceOf = ({ record }: Row): Source => JSON.parse(record) as Source;
-const factsOf = ({ facts }: Row): Facts => JSON.parse(facts) as Facts;
+const factsOf = ({ facts, totals }: Row): Facts & { totals: Totals } => ({
+  ...(JSON.parse(facts) as Facts),
+  totals: JSON.parse(totals) as Totals,
+});
 
-const sessionOf = (row: Row, facts: Facts): Session & { kind: SessionKind } => ({
+const sessionOf = (
+  row: Row,
+  { totals, ...facts }: ReturnType<typeof factsOf>,
+): Session & { kind: SessionKind } => ({
   session_id: row.id,
   kind: row.kind,
   project_path: row.project,
   git_branch: facts.branch,
   start_time: toTime(facts.start),
   last_update: toTime(row.updated),
-  num_user_turns: facts.prompts,
-  num_assistant_turns: facts.answers,
-  num_tool_calls: facts.calls,
+  num_user_turns: totals.prompts,
+  num_assistant_turns: totals.answers,
+  num_tool_calls: totals.calls ?? 0,
   summary: row.summary,
   has_subagents: row.subagents === 1,
   title: row.title,
