@@ -1,8 +1,9 @@
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import { follows, type Chunk, type Corpus, type Source } from "./corpus.ts";
-import { addEntries, rangeOf, type Added } from "./entry-writer.ts";
+import { addEntries, type Added } from "./entry-writer.ts";
 import { noFacts, type Facts } from "./facts.ts";
+import { rangeOf } from "./index-schema.ts";
 import { textOf, timeOf, type Json } from "./json.ts";
 import { settleLines } from "./line-owners.ts";
 import { recordsOf } from "./records.ts";
