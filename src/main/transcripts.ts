@@ -5,6 +5,7 @@ import type { BridgeSettings } from "../config/bridge-variables.ts";
 import type { Collected } from "../contract/transcript.ts";
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
+import type { Notifier } from "../lib/notifier.ts";
 import type { Locks } from "../store/locks.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
 import { createCollector, type Collector } from "../transcripts/collector.ts";
@@ -45,8 +46,11 @@ const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts>
   return { index, path, ...collector, keepUpToDate, close: async () => index.close() };
 };
 
-/** How long after its end another instance collects in place of this one, seconds. */
-const leaseSeconds = 10;
+/** How long a crashed instance keeps others from collecting in its place, seconds. */
+const leaseSeconds = 60;
+
+/** How late a lost notification is noticed, ms. Each wait that ends costs processor time while nothing happens. */
+const longestWait = 30_000;
 
 /** Time between two removals of what nobody needs any more from the key-value store, ms. */
 const compactEveryMs = 6 * 3_600_000;
@@ -60,7 +64,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
     import("../kv/redis-notifier.ts"),
   ]);
   const kv = await connectKv({ url, optionsFile, prefix, log });
-  const notifier = createRedisNotifier({ kv, log });
+  const notifier = createRedisNotifier({ kv, log, maxWait: longestWait });
   const locks = createRedisLocks({ kv, leaseSeconds, owner: { podName: hostname(), epoch: randomUUID() } });
   // An index of its own for each store: a store that has lost sources gets them back from it.
   const digest = createHash("sha256").update(`${prefix} ${url}`).digest("hex").slice(0, 12);
@@ -81,7 +85,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
     keepUpToDate: (signal) =>
       Promise.all([
         corpus.follow(signal),
-        whileElected({ locks, name: `transcripts:${machine}`, signal }, (elected) =>
+        whileElected({ locks, notifier, name: `transcripts:${machine}`, signal }, (elected) =>
           Promise.all([run({ pollInterval, signal: elected }), compact(elected)]),
         ),
       ]),
@@ -94,21 +98,23 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
   };
 };
 
-/** Runs `work` while this instance has the lock, of all that share the locks at most one. */
+type Election = { locks: Locks; notifier: Notifier; name: string; signal: AbortSignal };
+
+/** Runs `work` while this instance has the lock, of all that share the locks at most one. Who ends tells the others. */
 const whileElected = async (
-  { locks, name, signal }: { locks: Locks; name: string; signal: AbortSignal },
+  { locks, notifier, name, signal }: Election,
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<void> => {
-  for (; !signal.aborted; await pause(candidacyMs, signal)) {
+  while (!signal.aborted) {
+    const released = notifier.waitFor(name, signal);
     const lock = await locks.take(name).catch(() => null);
-    if (lock === null) continue;
-    try {
-      await work(AbortSignal.any([signal, lock.lost]));
-    } finally {
-      await lock.release();
-    }
+    if (lock !== null)
+      try {
+        await work(AbortSignal.any([signal, lock.lost]));
+      } finally {
+        await lock.release();
+        if (signal.aborted) notifier.notify(name);
+      }
+    await released;
   }
 };
-
-/** How long a candidate waits before it asks again to be the collector, ms. */
-const candidacyMs = 2000;

@@ -284,7 +284,7 @@ test("a session that begins with commands without words is named by the first pr
     userLine(`<command-name>/${name}</command-name>\n<command-args></command-args>`);
   const source = newSource("session", "/h/projects/p/s.jsonl");
   const next = await append(index, source, lines(command("clear"), command("model")));
-  expect(index.session("s")).toMatchObject({ summary: "/model", num_user_turns: 2 });
+  expect(index.session("s")).toMatchObject({ summary: "/clear", num_user_turns: 2 });
   await append(index, next, lines(userLine("Write the notes"), userLine("And more")));
   expect(index.session("s")).toMatchObject({ summary: "Write the notes", num_user_turns: 4 });
 });

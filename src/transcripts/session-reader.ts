@@ -34,6 +34,9 @@ type Row = {
 
 type Place = { id: number; begin: number; length: number; inherited: number };
 
+/** How much is read before other requests are answered, bytes. */
+const longestTurn = 64 * 1024;
+
 const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, title, summary, record, facts, totals
   FROM sessions JOIN sources ON sources.number = sessions.source`;
 
@@ -66,11 +69,11 @@ export const createSessionReader = (
       ...rangeOf(row.source),
     );
     const read = chunkStore.reader();
-    for (const [at, { begin, length }] of places.entries()) {
+    let since = 0;
+    for (const { begin, length } of places) {
       const line = readLine(sourceOf(row).kind, read(row.source, begin, length));
       if (line !== null) yield line;
-      // Other requests are answered in between.
-      if (at % 200 === 0) await nextTurn();
+      if ((since += length) > longestTurn) await nextTurn().then(() => (since = 0));
     }
   };
 
