@@ -2,32 +2,18 @@ import { createHash, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { BridgeSettings } from "../config/bridge-variables.ts";
-import type { Collected } from "../contract/transcript.ts";
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
 import type { Notifier } from "../lib/notifier.ts";
 import type { Locks } from "../store/locks.ts";
 import { createRedisLocks } from "../store/redis-leases.ts";
-import { createCollector, type Collector } from "../transcripts/collector.ts";
+import { createCollector } from "../transcripts/collector.ts";
 import { machineId } from "./machine-id.ts";
 import { openSharedCorpus } from "../transcripts/shared-corpus.ts";
-import { openTranscriptIndex, type TranscriptIndex } from "../transcripts/transcript-index.ts";
-
-export type Transcripts = {
-  index: TranscriptIndex;
-  /** The file of the index. */
-  path: string;
-  /** Brings the index up to date with the files. */
-  collect: (signal: AbortSignal) => Promise<Collected>;
-  progress: Collector["progress"];
-  skipped: Collector["skipped"];
-  /** Does so until the signal aborts. */
-  keepUpToDate: (signal: AbortSignal) => Promise<unknown>;
-  close: () => Promise<void>;
-};
+import { openTranscriptIndex } from "../transcripts/transcript-index.ts";
 
 /** Opens the index, and the store that it shares with other instances if there is one. */
-export const openTranscripts = (settings: BridgeSettings, log: Log): Promise<Transcripts> =>
+export const openTranscripts = (settings: BridgeSettings, log: Log) =>
   settings.kvUrl === null ? openOwn(settings, log) : openShared({ ...settings, kvUrl: settings.kvUrl }, log);
 
 const filesOf = ({ agentHomes: homes, codexHome, retentionDays }: BridgeSettings) => ({
@@ -38,7 +24,7 @@ const filesOf = ({ agentHomes: homes, codexHome, retentionDays }: BridgeSettings
 });
 
 /** The index is the store. */
-const openOwn = async (settings: BridgeSettings, log: Log): Promise<Transcripts> => {
+const openOwn = async (settings: BridgeSettings, log: Log) => {
   const path = join(settings.directory, "transcripts.db");
   const index = openTranscriptIndex({ path, log });
   const { run, ...collector } = createCollector({ ...filesOf(settings), corpus: index, log });
@@ -56,7 +42,7 @@ const longestWait = 30_000;
 const compactEveryMs = 6 * 3_600_000;
 
 /** One instance of a machine collects into the key-value store; each has an index of its own of what is there. */
-const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log): Promise<Transcripts> => {
+const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log) => {
   const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, pollInterval } = settings;
   const machine = settings.machine ?? machineId(settings.directory);
   const [{ connectKv }, { createRedisNotifier }] = await Promise.all([

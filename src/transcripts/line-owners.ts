@@ -40,14 +40,19 @@ export const settleLines = (
       digests,
     );
   const before = titled();
-  sql.run(`UPDATE entries AS own SET inherited = EXISTS (${preceding}) WHERE line IN ${listed}`, digests);
-  sql.run(`UPDATE titles SET session_id = (${ownerOfLeaf}) WHERE leaf IN ${listed}`, digests);
-  const holders = sql.all<{ number: number; session_id: string }>(
-    `SELECT DISTINCT sources.number, session_id FROM entries JOIN sources ON ${holds("sources", "entries")} WHERE line IN ${listed}`,
+  const changed = sql.all<{ number: number }>(
+    `UPDATE entries AS own SET inherited = EXISTS (${preceding}) WHERE line IN ${listed}
+       AND (inherited = 1 OR EXISTS (SELECT 1 FROM entries AS twin WHERE twin.line = own.line AND twin.id <> own.id))
+     RETURNING id / ${entriesPerSource} AS number`,
     digests,
   );
-  const sessions = [...before, ...titled(), ...holders].map(({ session_id }) => session_id);
-  return { sources: holders.map(({ number }) => number), sessions };
+  sql.run(`UPDATE titles SET session_id = (${ownerOfLeaf}) WHERE leaf IN ${listed}`, digests);
+  const sources = [...new Set(changed.map(({ number }) => number))];
+  const holders = sql.all<{ session_id: string }>(
+    `SELECT session_id FROM sources WHERE number IN ${listed}`,
+    JSON.stringify(sources),
+  );
+  return { sources, sessions: [...before, ...titled(), ...holders].map(({ session_id }) => session_id) };
 };
 
 const listed = "(SELECT value FROM json_each(?))";

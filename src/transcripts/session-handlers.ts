@@ -138,11 +138,10 @@ export const sessionHandlers = (
 });
 
 /** An empty list names what was not read. */
-const skippedHint = (skipped: readonly Skipped[]): string => {
-  const shown = skipped.slice(0, 5).map(({ path, reason }) => `${path} (${reason})`);
-  const more = skipped.length > 5 ? `, and ${skipped.length - 5} more` : "";
-  return skipped.length === 0 ? "" : `Not read: ${shown.join(", ")}${more}`;
-};
+const skippedHint = (skipped: readonly Skipped[]): string =>
+  skipped.length === 0
+    ? ""
+    : abridged(`Not read: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(", ")}`, 1000);
 
 export const readOn = (offset: number, how = "ask again with") => ({
   truncated: true,

@@ -22,7 +22,7 @@ export const typedIn = (text: string): Typed => {
   if (continuation.test(text)) return { words: "", markup: text, isSummary: true };
   let words = text;
   const context: string[] = [];
-  for (const edge of [leading, trailing])
+  for (const edge of text.includes("</") ? [leading, trailing] : [])
     for (let found = edge.exec(words); found !== null; found = edge.exec(words)) {
       if (found[1] !== "system-reminder") context.push(found[0].trim());
       words = words.replace(found[0], "");
