@@ -68,7 +68,7 @@ const openShared = async (settings: BridgeSettings & { kvUrl: string }, log: Log
     index,
     path,
     ...collector,
-    keepUpToDate: (signal) =>
+    keepUpToDate: (signal: AbortSignal) =>
       Promise.all([
         corpus.follow(signal),
         whileElected({ locks, notifier, name: `transcripts:${machine}`, signal }, (elected) =>

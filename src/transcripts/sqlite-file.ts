@@ -79,8 +79,8 @@ export const openFile = (path: string): DatabaseSync => {
   // SQLite would let everybody read it.
   closeSync(openSync(path, "a", 0o600));
   const database = new DatabaseSync(path, { timeout: patience });
-  // Before anything is in the file.
-  database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+  // It holds from the first table on. Later it would write at each start.
+  if (statSync(path).size === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
   return database;
 };
