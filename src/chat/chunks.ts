@@ -1,4 +1,5 @@
 import type { Usage } from "../contract/job.ts";
+import { toJson } from "../lib/well-formed.ts";
 import { type Delta, contentOf } from "./delta.ts";
 import type { PublicError } from "./failure.ts";
 
@@ -92,7 +93,7 @@ const tag = (kind: string): string => `,"x_service_event_type":"${kind}"`;
 
 /** JSON without characters at which some clients' line readers break. */
 const oneLine = (value: unknown): string => {
-  const json = JSON.stringify(value);
+  const json = toJson(value);
   return otherLineBreaks.test(json) ? json.replace(eachOtherLineBreak, escaped) : json;
 };
 

@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import { toJson } from "../lib/well-formed.ts";
 import type { Layout, Paint } from "../view/paint.ts";
 import { exitCode, type ExitCode } from "./failure.ts";
 
@@ -13,7 +14,7 @@ export const note = (text: string): void => {
 };
 
 /** The body as the service sent it, every field of it. */
-export const printJson = (body: unknown): void => print(JSON.stringify(body, null, 2));
+export const printJson = (body: unknown): void => print(toJson(body, 2));
 
 /** Prints the body as JSON, or as a page. */
 export const printAnswer = <Body>(

@@ -10,6 +10,10 @@ export const Entry = z.object({
   content: z.string(),
   tool_names: z.array(z.string()).describe("Tools that the entry calls"),
   uuid: z.string(),
+  inherited: z
+    .literal(true)
+    .optional()
+    .describe("A line that a fork has from another session, where it counts and is found"),
 });
 
 const call_id = z.string();

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import type { ZodOpenApiOperationObject } from "zod-openapi";
 import { ServiceError, unauthorizedBody, type ErrorCode, type Failure } from "../contract/errors.ts";
 import type { Log } from "../lib/log.ts";
+import { toJson } from "../lib/well-formed.ts";
 import type { Authenticate } from "./access.ts";
 import type { EventBody } from "./event-stream.ts";
 
@@ -68,7 +69,7 @@ type TextReply = Reply & { body: string };
 export const json = (status: number, value: unknown, headers: Record<string, string> = {}): TextReply => ({
   status,
   headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
-  body: JSON.stringify(value),
+  body: toJson(value),
 });
 
 /** The body of a failure, over REST and MCP. */

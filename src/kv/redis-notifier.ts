@@ -4,22 +4,24 @@ import { createNotifier, missed, type Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { Kv } from "./kv.ts";
 
-/** Longest wait, ms: a lost notification delays the reader by no more. */
-const maxWait = 2000;
+/** Longest wait, ms: a lost notification delays the reader by no more. Each wait that ends is a question to the store. */
+const defaultMaxWait = 2000;
 
 /** How long names are collected for one message to the other instances, ms. */
 const gatherMs = 10;
 
 /**
- * A notifier across all instances on the store. Notifications may get lost: `waitFor` resolves after 2 s at the latest, and
+ * A notifier across all instances on the store. Notifications may get lost: `waitFor` resolves after `maxWait` at the latest, and
  * callers read again in a loop.
  */
 export const createRedisNotifier = ({
   kv,
   log,
+  maxWait = defaultMaxWait,
 }: {
   kv: Kv;
   log: Log;
+  maxWait?: number;
 }): Notifier & { close: () => Promise<void> } => {
   const { notify, waitFor, listen } = createNotifier(maxWait);
   const channel = kv.key("bell");
@@ -59,6 +61,9 @@ export const createRedisNotifier = ({
     },
     waitFor,
     listen,
-    close: async () => subscriber.disconnect(),
+    close: async () => {
+      if (pending.size > 0) publish();
+      subscriber.disconnect();
+    },
   };
 };

@@ -9,6 +9,7 @@ import { json, type Route } from "../http/route.ts";
 import { listen } from "../http/server.ts";
 import { createLog, type Log } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
+import { poll } from "../lib/wait.ts";
 import { answerBy, toolInput } from "../mcp/answer.ts";
 import { mcpRoutes } from "../mcp/routes.ts";
 import { createServerFactory, type McpProgram } from "../mcp/server.ts";
@@ -41,6 +42,7 @@ export const openBridge = async ({ settings, env, quiet = false }: Start) => {
   const handlers = createTranscriptHandlers({
     library: transcripts.index,
     collect: transcripts.collect,
+    skipped: transcripts.skipped,
     models: createModels(settings),
     vectors,
     orchestrator: { client: createClient({ baseUrl: url, apiKey: orchestratorKey ?? undefined }), url },
@@ -62,6 +64,8 @@ export const openBridge = async ({ settings, env, quiet = false }: Start) => {
     /** Brings the index up to date with the files. */
     collect: transcripts.collect,
     progress: transcripts.progress,
+    skipped: transcripts.skipped,
+    unread: transcripts.index.unread,
     /** Does so until the signal aborts. */
     keepUpToDate: transcripts.keepUpToDate,
     /** What `bridge status` shows. */
@@ -86,6 +90,9 @@ const liveSession = ({ transport }: BridgeSettings, env: NodeJS.ProcessEnv): Liv
   return transport === "stdio" && id !== undefined && id !== "" ? { id } : "unknown";
 };
 
+/** Pauses before all files are read again where that failed, ms. Until it has succeeded answers say that more may come. */
+const firstLook = { first: 1000, longest: 60_000 };
+
 /** Starts the transcript service. @throws Error with a sentence for the operator */
 export const startBridge = async (start: Start & { warnings: readonly string[] }, signal: AbortSignal) => {
   const { settings, warnings } = start;
@@ -95,10 +102,12 @@ export const startBridge = async (start: Start & { warnings: readonly string[] }
   const closing = new AbortController();
   const ending = AbortSignal.any([closing.signal, signal]);
   // A failure is in the log of the look that follows.
-  const first = settings.transport === "stdio" ? bridge.collect(ending).catch(() => undefined) : null;
+  const first = poll(() => bridge.collect(ending).catch(() => null), { ...firstLook, signal: ending }).catch(
+    () => undefined,
+  );
   const collecting = bridge.keepUpToDate(ending);
   const byTools = answerBy(transcriptOperations, handlers, log);
-  const answer = first === null ? byTools : whileCollecting(byTools, { first, progress: bridge.progress });
+  const answer = whileCollecting(byTools, { first, progress: bridge.progress });
   const doors = await openDoors({ settings, log, answer, closing: closing.signal });
   return {
     ...doors,

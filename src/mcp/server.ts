@@ -11,6 +11,8 @@ import { ServiceError } from "../contract/errors.ts";
 import { isOffered, type Definitions, type McpOperation } from "../contract/operation.ts";
 import { agentModeOff } from "../http/route.ts";
 import { nearest } from "../lib/nearest.ts";
+import { redactDeep } from "../lib/redact.ts";
+import { wellFormed } from "../lib/well-formed.ts";
 import { failed, type Answer, type Answered } from "./answer.ts";
 import { idempotencyKeyName, toolsOf } from "./tools.ts";
 
@@ -71,6 +73,7 @@ export const createServerFactory = ({ program, answer, maxCalls = 2000 }: Depend
       if (!isOffered(operation, parts)) throw toolOff(params.name);
       const started = performance.now();
       let answered = await call({ answer, running, caller, operation }, params, context);
+      answered = { ...answered, body: redactDeep(answered.body, wellFormed) };
       let text = JSON.stringify(answered.body);
       if (text.length > charactersLeft) {
         answered = failed(tooLong);

@@ -1,3 +1,4 @@
+import { toJson } from "../lib/well-formed.ts";
 import type { Value } from "./database.ts";
 import type { EndedRun, LoggedEvent, MetricPoint, Span, TelemetryBatch } from "./sink.ts";
 
@@ -33,7 +34,7 @@ export const rowsOf = (batch: TelemetryBatch): Record<keyof TelemetryBatch, Row[
 });
 
 const recordRow = (record: MetricPoint | LoggedEvent | Span): Row =>
-  cleaned({ ...record, attributes: json(record.attributes) });
+  cleaned({ ...record, attributes: toJson(record.attributes) });
 
 export const runRow = ({ estimated, imputed, ...run }: EndedRun): Row =>
   cleaned({
@@ -58,7 +59,3 @@ const cleaned = (row: Row): Row =>
       typeof value === "string" ? value.replaceAll("\0", "\uFFFD") : value,
     ]),
   );
-
-/** PostgreSQL takes neither NUL nor half a surrogate pair in JSON. */
-const json = (value: unknown): string =>
-  JSON.stringify(value).replaceAll(/(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/g, "$1\\ufffd");

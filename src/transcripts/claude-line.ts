@@ -7,6 +7,7 @@ import {
   type Result,
   type TitleKind,
 } from "./transcript-line.ts";
+import { typedIn } from "./typed.ts";
 
 /** One line of a session of Claude Code. The format is the CLI's own and changes: what is not known says nothing. */
 export const readClaude = (record: Json): Line | null => {
@@ -14,6 +15,8 @@ export const readClaude = (record: Json): Line | null => {
     ...emptyLine,
     at: timeOf(record["timestamp"]),
     uuid: textOf(record["uuid"]),
+    session: textOf(record["sessionId"]),
+    copyOf: textOf(objectOf(record["forkedFrom"])["messageUuid"]),
     sidechain: record["isSidechain"] === true,
     facts: placeOf(record),
   };
@@ -22,10 +25,41 @@ export const readClaude = (record: Json): Line | null => {
   if (type === "assistant") return readAssistant(record, common);
   if (type === "system") return readSystem(record, common);
   if (type === "attachment") return readAttachment(record, common);
+  if (type === "cost-state") return readCost(record, common);
   const title = titles[type];
-  if (title !== undefined) return readTitle(textOf(record[title.field]), title.kind, common);
-  return type === "" ? null : common;
+  if (title !== undefined) return readTitle(record, title, common);
+  if (type === "") return null;
+  return ownTypes.has(type) ? common : { ...common, unknown: type };
 };
+
+/** Lines in which the CLI keeps its own books: snapshots, requests, queue, state. Nobody said or did what they tell. */
+const ownTypes = new Set(
+  `api-request api-request-blob api-request-shape atis-latch file-history-delta file-history-snapshot last-prompt mode
+  permission-mode pr-link progress queue-operation tools-used`.split(/\s+/),
+);
+
+/** Attachments that tell the model of the CLI itself, the same in every session: prompt, tools, skills, machine, limits. */
+const ownAttachments =
+  /_(?:listing|delta|snapshot|change|reminder|mode|context)$|^(?:environment|model|date|output_style|token_usage|budget_usd)$/;
+
+/** What tools and people attach: files, output of hooks, words of an editor. It is searched. */
+const searchedAttachments =
+  /^(?:file|directory|edited_text_file|mcp_resource|diagnostics|selected_lines_in_ide|(?:async_)?hook_\w+)$/;
+
+const beginning =
+  /^\{(?:"type":"([\w-]+)"|"parentUuid":(?:null|"[^"]*"),"isSidechain":(?:true|false),"attachment":\{"type":"([\w-]+)")/;
+
+/** Whether the beginning of a line is enough to see that it is one of the CLI's own: it may be long. */
+export const isOwnOfClaude = (line: Buffer): boolean => {
+  const [, type = "", attachment = ""] = beginning.exec(line.toString("latin1", 0, 200)) ?? [];
+  return ownTypes.has(type) || ownAttachments.test(attachment);
+};
+
+const lineTypes = new Set(["user", "assistant", "system", "attachment", "cost-state", ...ownTypes]);
+
+/** Whether an object on a damaged line is a line of its own, and not a part of one. */
+export const isClaudeRecord = ({ type }: Json): boolean =>
+  typeof type === "string" && (lineTypes.has(type) || Object.hasOwn(titles, type));
 
 const placeOf = (record: Json): LineFacts => {
   const facts: LineFacts = {};
@@ -43,46 +77,45 @@ const titles: Record<string, { kind: TitleKind; field: string }> = {
   summary: { kind: "summary", field: "summary" },
 };
 
-const readTitle = (text: string, kind: TitleKind, common: Line): Line => {
+const readTitle = (record: Json, { kind, field }: (typeof titles)[string], common: Line): Line => {
+  const text = textOf(record[field]);
   if (text === "") return common;
-  const line: Line = { ...common, facts: { ...common.facts, title: { kind, text } } };
+  const title = { kind, text, leaf: textOf(record["leafUuid"]) };
+  const line: Line = { ...common, type: "summary", facts: { ...common.facts, title } };
   // A title is found by its words, but it is no entry that a reader sees.
-  return kind === "summary"
-    ? { ...line, type: "summary", content: text }
-    : { ...line, type: "summary", more: text };
+  return kind === "summary" ? { ...line, content: text } : { ...line, more: text };
 };
-
-/** The CLI writes this in a person's name. */
-const markup =
-  /^\s*(?:<(?:command-|local-command-|bash-|system-reminder|task-notification|teammate-message)|\[Request interrupted|Caveat: The messages below)/;
 
 const readUser = (record: Json, common: Line): Line => {
   const { content } = objectOf(record["message"]);
-  const blocks = typeof content === "string" ? [] : listOf(content).map(objectOf);
-  const results = blocks.filter(({ type }) => type === "tool_result").map(resultOf);
-  const said =
-    typeof content === "string"
-      ? content
-      : listOf(content)
-          .map((block) => (typeof block === "string" ? block : saidBy(objectOf(block))))
-          .filter((text) => text !== "")
-          .join("\n");
+  const blocks = typeof content === "string" ? [content] : listOf(content);
+  const results = blocks
+    .map(objectOf)
+    .filter(({ type }) => type === "tool_result")
+    .map(resultOf);
+  const typed = blocks.map((block) =>
+    typedIn(typeof block === "string" ? block : textOfBlock(objectOf(block))),
+  );
+  const [words, markup] = [joined(typed.map((each) => each.words)), joined(typed.map((each) => each.markup))];
+  const isSummary = record["isCompactSummary"] === true || typed.some((each) => each.isSummary);
+  const isPrompt = words !== "" && !isSummary && record["isMeta"] !== true;
   const more = results.map(({ text }) => text);
   // It repeats the result.
   if (results.length === 0) more.push(textsIn(record["toolUseResult"]));
-  const isSummary = record["isCompactSummary"] === true;
-  const isPrompt = said !== "" && !isSummary && record["isMeta"] !== true && !markup.test(said);
+  if (isPrompt) more.push(markup);
   return {
     ...common,
     type: isPrompt ? "user" : isSummary ? "summary" : "system",
-    content: said,
+    content: isPrompt ? words : joined([words, markup]),
     results,
-    more: more.filter((text) => text !== "").join("\n"),
+    more: joined(more),
     isPrompt: isPrompt && !common.sidechain,
   };
 };
 
-const saidBy = ({ type, text }: Json): string =>
+const joined = (texts: readonly string[]): string => texts.filter((text) => text !== "").join("\n");
+
+const textOfBlock = ({ type, text }: Json): string =>
   type === "text" ? textOf(text) : type === "image" || type === "document" ? `[${type}]` : "";
 
 const resultOf = (block: Json): Result => ({
@@ -114,10 +147,10 @@ const readAssistant = (record: Json, common: Line): Line => {
   return {
     ...common,
     type: "assistant",
-    content: said.filter((text) => text !== "").join("\n"),
+    content: joined(said),
     thinking: thinking.join("\n"),
     calls,
-    more: [...thinking, ...more].filter((text) => text !== "").join("\n"),
+    more: joined([...thinking, ...more]),
     isError,
     // The CLI's own messages name a model that does not exist.
     facts: {
@@ -150,10 +183,19 @@ const readSystem = (record: Json, common: Line): Line => ({
   isError: record["level"] === "error",
 });
 
-/** What the CLI tells the model of itself is the same in every session: lists of skills, system prompt, machine. */
 const readAttachment = (record: Json, common: Line): Line => {
-  const { type, ...rest } = objectOf(record["attachment"]);
-  return /_(?:listing|delta|snapshot|change)$|^(?:environment|model)$/.test(textOf(type))
-    ? common
-    : { ...common, type: "system", more: textsIn(rest) };
+  const { type: given, ...rest } = objectOf(record["attachment"]);
+  const type = textOf(given);
+  if (type === "queued_command") return readQueued(rest, common);
+  if (searchedAttachments.test(type)) return { ...common, type: "system", more: textsIn(rest) };
+  return ownAttachments.test(type) ? common : { ...common, unknown: `attachment ${type}` };
 };
+
+/** What was typed while the agent worked. The CLI queues notes of its own likewise. */
+const readQueued = ({ prompt, commandMode: mode = "prompt" }: Json, common: Line): Line =>
+  mode === "prompt" ? readUser({ message: { content: prompt } }, common) : common;
+
+const readCost = ({ totalCostUSD: usd }: Json, common: Line): Line =>
+  typeof usd === "number" && Number.isFinite(usd)
+    ? { ...common, facts: { ...common.facts, totalCost: usd } }
+    : common;

@@ -1,12 +1,22 @@
 import { blockText, countOf, listOf, objectOf, parsed, textOf, textsIn, timeOf, type Json } from "./json.ts";
 import { emptyLine, type Line, type LineFacts } from "./transcript-line.ts";
 
-/** One line of a rollout of Codex: `{timestamp, type, payload}`. */
+/**
+ * One line of a rollout of Codex: `{timestamp, type, payload}`. Before September 2025 the payload of an item stood alone,
+ * and what the session is on the first line.
+ */
 export const readCodex = (record: Json): Line | null => {
+  const type = textOf(record["type"]);
+  const at = timeOf(record["timestamp"]);
+  if (isItem(type)) return readItem(record, { ...emptyLine, at });
   const payload = objectOf(record["payload"]);
-  const common: Line = { ...emptyLine, at: timeOf(record["timestamp"]), uuid: textOf(payload["id"]) };
-  switch (record["type"]) {
+  const common: Line = { ...emptyLine, at, uuid: textOf(payload["id"]) };
+  switch (type) {
     case "session_meta":
+      return {
+        ...common,
+        facts: { ...contextOf(payload), ...(common.uuid !== "" && { thread: common.uuid }) },
+      };
     case "turn_context":
       return { ...common, facts: contextOf(payload) };
     case "response_item":
@@ -15,10 +25,20 @@ export const readCodex = (record: Json): Line | null => {
       return readEvent(payload, common);
     case "compacted":
       return { ...common, type: "summary", content: textOf(payload["message"]) };
+    case "":
+      return "id" in record ? { ...emptyLine, at, facts: contextOf(record) } : null;
     default:
-      return textOf(record["type"]) === "" ? null : common;
+      return { ...common, unknown: type };
   }
 };
+
+const isItem = (type: string): boolean => /^(?:message|reasoning)$|_(?:call|output)$/.test(type);
+
+const envelopes = new Set(["session_meta", "turn_context", "response_item", "event_msg", "compacted"]);
+
+/** Whether an object on a damaged line is a line of its own, and not a part of one. */
+export const isCodexRecord = ({ type }: Json): boolean =>
+  typeof type === "string" && (envelopes.has(type) || isItem(type));
 
 const contextOf = (payload: Json): LineFacts => {
   const facts: LineFacts = {};
@@ -29,7 +49,8 @@ const contextOf = (payload: Json): LineFacts => {
   return facts;
 };
 
-/** Codex writes this in a person's name. */
+/** Codex, and its extension in an editor, write this in a person's name. */
+const request = /^# Context from my IDE setup:[^]*?^## My request for Codex:\s*/m;
 const markup = /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|permissions)|# AGENTS\.md)/;
 
 const readItem = (payload: Json, common: Line): Line => {
@@ -38,8 +59,16 @@ const readItem = (payload: Json, common: Line): Line => {
     const content = blockText(payload["content"]);
     if (payload["role"] === "assistant") return { ...common, type: "assistant", content };
     if (payload["role"] !== "user") return { ...common, type: "system", more: content };
-    const isPrompt = content !== "" && !markup.test(content);
-    return { ...common, type: isPrompt ? "user" : "system", content, isPrompt };
+    const blocks = typeof payload["content"] === "string" ? [content] : listOf(payload["content"]);
+    const words = blocks
+      .map((block) => blockText([block]).replace(request, ""))
+      .filter((text) => text !== "" && !markup.test(text))
+      .join("\n");
+    if (words !== "") return { ...common, type: "user", content: words, isPrompt: true };
+    // The first releases told the directory there.
+    const cwd = /<cwd>([^<]+)<\/cwd>|^Current working directory: (.+)$/m.exec(content);
+    const facts = cwd === null ? {} : { cwd: cwd[1] ?? cwd[2] ?? "" };
+    return { ...common, type: "system", content, facts };
   }
   if (type === "reasoning") {
     const thinking = blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]);

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, open, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, open, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { peakOf } from "../../test/peak-memory.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -87,19 +88,104 @@ test("a moved file is a new source of the same session, and what moved away stay
   expect(await text("projects/-q/s.jsonl")).toBe("one\ntwo\n");
 });
 
-test("links are named and not followed", async () => {
-  const { home, write, collect, corpus, warnings } = await openHome();
+test("a link in the place of projects or of a project is followed, others and those of the service's agents are not", async () => {
   const outside = await temporaryDirectory();
-  await writeFile(join(outside, "secret.jsonl"), "{}\n");
-  await write("projects/-p/s.jsonl", "one\n");
-  await symlink(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/a.jsonl"));
-  await symlink(join(home, "projects"), join(home, "projects/-p/loop"));
-  await symlink(join(outside, "secret.jsonl"), join(home, "projects/-p/secret.jsonl"));
-  await symlink(outside, join(home, "projects/out"));
-  for (let n = 0; n < 2; n += 1) await collect();
-  expect((await corpus.sources()).size).toBe(1);
-  expect(warnings).toHaveLength(4);
-  expect(warnings[0]).toContain("it is a link, which is not followed");
+  await writeFile(join(outside, "kept.jsonl"), "{}\n");
+  const sources = async (links: (home: string) => Promise<unknown>) => {
+    const { home, write, collect, corpus, warnings, make } = await openHome();
+    await write("projects/-p/s.jsonl", "one\n");
+    await links(home);
+    for (let n = 0; n < 2; n += 1) await collect();
+    const names = [...(await corpus.sources()).values()].map(({ name }) => name).toSorted();
+    const skipped = (await make().skipped()).map(
+      ({ path, reason }) => `${path.slice(home.length + 1)}: ${reason}`,
+    );
+    expect(warnings).toHaveLength(skipped.length);
+    return { names, skipped };
+  };
+  const notFollowed = "it is a link, which is not followed";
+  expect(
+    await sources(async (home) => {
+      await symlink(outside, join(home, "projects/-q"));
+      await rename(join(home, "projects"), join(home, "synced"));
+      await symlink(join(home, "synced"), join(home, "projects"));
+    }),
+  ).toEqual({ names: ["kept", "s"], skipped: [] });
+  const deeper = await sources(async (home) => {
+    await symlink(join(home, "projects/-p/s.jsonl"), join(home, "projects/-p/a.jsonl"));
+    await symlink(join(home, "projects"), join(home, "projects/-p/loop"));
+    await symlink(join(home, "nowhere"), join(home, "projects/-gone"));
+    await mkdir(join(home, "codex"));
+    await symlink(outside, join(home, "codex/sessions"));
+  });
+  expect(deeper.names).toEqual(["s"]);
+  expect(deeper.skipped.toSorted()).toEqual(
+    ["codex/sessions", "projects/-gone", "projects/-p/a.jsonl", "projects/-p/loop"].map(
+      (path) => `${path}: ${notFollowed}`,
+    ),
+  );
+  expect(
+    await sources(async (home) => {
+      await writeFile(join(home, "origins.jsonl"), "");
+      await symlink(outside, join(home, "projects/-q"));
+    }),
+  ).toEqual({ names: ["origins", "s"], skipped: [`projects/-q: ${notFollowed}`] });
+});
+
+test("rollouts of Codex are read packed and archived; other packings are named", async () => {
+  const { home, write, collect, corpus, source, text, make } = await openHome();
+  const name = (n: number) => `rollout-2026-06-01T10-00-00-${n}`;
+  const lines = Array.from({ length: 40_000 }, (_, n) => `{"line":${n},"${"x".repeat(60)}":1}\n`).join("");
+  await write(
+    `codex/sessions/2026/06/01/${name(1)}.jsonl.zst`,
+    zstdCompressSync(Buffer.from(`${lines}{"last":1}`)),
+  );
+  await write(`codex/archived_sessions/${name(2)}.jsonl`, "two\n");
+  const frames = ["three\n", "four\n"].map((frame) => zstdCompressSync(Buffer.from(frame)));
+  await write(`codex/archived_sessions/2026/${name(3)}.jsonl.zst`, Buffer.concat(frames));
+  await write(`codex/sessions/${name(4)}.jsonl.zst`, zstdCompressSync(Buffer.from(lines)).subarray(0, -9));
+  await write(`codex/sessions/${name(5)}.jsonl.zst`, "no zstd");
+  await write(`codex/sessions/${name(6)}.jsonl.gz`, "");
+  await write("projects/-p/s.jsonl.gz", "");
+  expect(await collect()).toMatchObject({ files_scanned: 5 });
+  const path = `codex/sessions/2026/06/01/${name(1)}.jsonl.zst`;
+  expect(await source(path)).toMatchObject({ kind: "codex", session_id: name(1), name: name(1) });
+  expect(await text(path)).toBe(`${lines}{"last":1}\n`);
+  expect(await text(`codex/archived_sessions/${name(2)}.jsonl`)).toBe("two\n");
+  expect(await text(`codex/archived_sessions/2026/${name(3)}.jsonl.zst`)).toBe("three\nfour\n");
+  // What is torn is told by a line that is no record.
+  expect(await text(`codex/sessions/${name(5)}.jsonl.zst`)).toBe("{\n");
+  const torn = await text(`codex/sessions/${name(4)}.jsonl.zst`);
+  expect([torn.length > 1_000_000, lines.startsWith(torn.slice(0, -1)), torn === lines]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  const before = await corpus.sources();
+  await collect();
+  expect(await corpus.sources()).toEqual(before);
+  expect((await make().skipped()).map((each) => each.path.slice(home.length + 1)).toSorted()).toEqual([
+    `codex/sessions/${name(6)}.jsonl.gz`,
+    "projects/-p/s.jsonl.gz",
+  ]);
+});
+
+test("the newest files are read first", async () => {
+  const { home, write, corpus, make } = await openHome();
+  for (const [name, hour] of [
+    ["b", 2],
+    ["a", 3],
+    ["c", 1],
+  ] as const) {
+    await write(`projects/-p/${name}.jsonl`, "one\n");
+    await utimes(join(home, `projects/-p/${name}.jsonl`), hour * 3600, hour * 3600);
+  }
+  const order: string[] = [];
+  await make({
+    ...corpus,
+    put: async (source, chunk) => (order.push(source.name), corpus.put(source, chunk)),
+  }).collect(never);
+  expect(order).toEqual(["a", "b", "c"]);
 });
 
 test("a directory and a pipe with the name of a transcript do not keep the others", async () => {

@@ -35,6 +35,8 @@ const gatherMs = 200;
 const pollsPerFullLook = 60;
 const mostRecent = 100;
 
+export type Skipped = { path: string; reason: string };
+
 export type Progress = { collected_bytes: number; total_bytes: number };
 
 /** Brings a corpus up to date with the files of the agents. */
@@ -47,6 +49,7 @@ export const createCollector = (options: Options) => {
   const warnings = createWarnOnce();
   const refuse = (path: string, why: string): void =>
     warnings.once(path, () => log.warn({ path }, `not collected: ${why}`));
+  const unreadable = new Map<string, string>();
   const discovery = createDiscovery({ roots, mostWatched, refuse });
   const mutex = createKeyedMutex();
   /** Files as they were when they were collected. */
@@ -57,7 +60,7 @@ export const createCollector = (options: Options) => {
   let progress: Progress = { collected_bytes: 0, total_bytes: 0 };
 
   const collectFile = async (file: Found, stored: Source | undefined, { signal, tally }: Look) => {
-    const begin = stored?.collected ?? 0;
+    const begin = Math.min(stored?.collected ?? 0, file.size);
     recent.delete(file.path);
     recent.add(file.path);
     for (const path of recent) if (recent.size > mostRecent) recent.delete(path);
@@ -72,8 +75,12 @@ export const createCollector = (options: Options) => {
     else known.delete(file.path);
     // A file that is gone is noticed at the next full look.
     if (!known.has(file.path) && codeOf(end) !== "ENOENT") unsettled.add(file.path);
+    unreadable.delete(file.path);
     if (typeof end === "string") warnings.clear(file.path);
-    else if (end.code !== "ENOENT") refuse(file.path, `it cannot be read (${codeOf(end)})`);
+    else if (end.code !== "ENOENT") {
+      unreadable.set(file.path, `it cannot be read (${codeOf(end)})`);
+      refuse(file.path, `it cannot be read (${codeOf(end)})`);
+    }
     progress.collected_bytes = Math.min(progress.collected_bytes + file.size - begin, progress.total_bytes);
   };
 
@@ -84,9 +91,10 @@ export const createCollector = (options: Options) => {
     const sources = await corpus.sources();
     const again = new Set(unsettled);
     unsettled.clear();
-    for (const file of found) {
+    // Of a first look the newest sessions can be read soonest.
+    for (const file of found.toSorted((a, b) => b.modified - a.modified)) {
       const source = sources.get(file.id);
-      progress.collected_bytes = Math.min(progress.collected_bytes + (source?.collected ?? 0), total);
+      progress.collected_bytes += Math.min(source?.collected ?? 0, file.size);
       if (source !== undefined && isUnchanged(source, file) && !again.has(file.path))
         known.set(file.path, file);
       else await collectFile(file, source, look);
@@ -196,6 +204,17 @@ export const createCollector = (options: Options) => {
     /** Reads what is new. One after another. @throws ServiceError of the corpus; the signal's reason */
     collect: (signal: AbortSignal): Promise<Collected> => mutex.runExclusive("", () => collect(signal)),
     run,
+    /** The paths that look like transcripts and are not read, each with the reason. */
+    skipped: async (): Promise<Skipped[]> => {
+      const reasons = new Map(unreadable);
+      const look = createDiscovery({
+        roots,
+        mostWatched: 0,
+        refuse: (path, why) => void reasons.set(path, why),
+      });
+      await look.all();
+      return Array.from(reasons, ([path, reason]) => ({ path, reason }));
+    },
     /** Progress of the last look at all files, or of the one under way. */
     progress: () => ({ ...progress }),
   };
@@ -219,7 +238,9 @@ const storeNew = async (
       if (isToldByLines && next.generation !== generation) session = "";
       if (isToldByLines && session === "" && chunk !== undefined) session = sessionIn(chunk.bytes);
       ({ generation } = next);
-      const named = { ...next, session_id: session };
+      // A file that is written anew is as old as the one it replaces.
+      const created = Math.min(source.created ?? Infinity, next.created ?? Infinity);
+      const named = { ...next, session_id: session, created };
       if (!(await corpus.put(named, chunk))) return "overtaken";
       if (chunk !== undefined) tally.add(named, chunk.bytes);
     }

@@ -28,6 +28,8 @@ export type Source = {
   size: number;
   /** Unix time, ms. */
   modified: number;
+  /** When the file was made, as far as the file system tells, Unix time, ms: tells a session from its forks. */
+  created?: number;
   /** Identifies the file beyond its name: `device:inode`. */
   file_id: string;
   /** Counts how often the content was read from the beginning: after truncation or replacement. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { lstatSync, statSync, watch, type FSWatcher, type Stats } from "node:fs";
+import { existsSync, lstatSync, statSync, watch, type FSWatcher, type Stats } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import type { SourceKind } from "./corpus.ts";
@@ -18,7 +18,7 @@ export type Found = FileState & {
 };
 
 /** `file_id` identifies the file beyond its name. */
-export type FileState = { size: number; modified: number; file_id: string };
+export type FileState = { size: number; modified: number; file_id: string; created?: number };
 
 /** What a look has seen. Nothing is known of what lies below the directories that could not be read. */
 export type Seen = { found: Found[]; unread: string[] };
@@ -37,7 +37,7 @@ type Look = Options & {
   onChange: ((path: string) => void) | null;
 };
 
-/** The files of the homes. Links are not followed. */
+/** The files of the homes. Of links only those are followed that a user puts in the place of a home or a project. */
 export const createDiscovery = (options: Options) => {
   const look: Look = { ...options, directories: new Map(), onChange: null };
   const { roots, directories } = look;
@@ -90,6 +90,8 @@ const visit = async (look: Look, { root, isDeep, seen }: Visit, path: string): P
   let stats: Stats | undefined;
   try {
     stats = (isRoot ? statSync : lstatSync)(path, { throwIfNoEntry: false });
+    if (stats?.isSymbolicLink() === true && mayFollow(root, path))
+      stats = statSync(path, { throwIfNoEntry: false }) ?? stats;
   } catch (error) {
     return refused(look, seen, path, error);
   }
@@ -104,6 +106,8 @@ const visit = async (look: Look, { root, isDeep, seen }: Visit, path: string): P
     if (place !== null && stats.isFile()) seen.found.push({ ...place, ...toState(stats) });
     if (stats.isSymbolicLink() && (place !== null || mayHold(root, path)))
       look.refuse(path, "it is a link, which is not followed");
+    else if (place === null && mayHold(root, path) && packed.test(path))
+      look.refuse(path, "it is packed in a way that is not read: unpack it");
   }
 };
 
@@ -148,16 +152,28 @@ const forget = ({ directories }: Look, path: string): void => {
   directories.delete(path);
 };
 
-export const toState = ({ size, mtimeMs, dev, ino }: Stats): FileState => ({
+export const toState = ({ size, mtimeMs, birthtimeMs: created, dev, ino }: Stats): FileState => ({
   size,
   modified: Math.trunc(mtimeMs),
   file_id: `${dev}:${ino}`,
+  created,
 });
 
+/** Transcripts that nothing here unpacks; of Codex's own packing see `kinds`. */
+const packed = /\.jsonl\.(?:gz|xz|bz2|br|lz4|zip|7z|zst)$/;
+
 const mayHold = ({ path: home, format }: Root, path: string): boolean => {
-  const [first] = relative(home, path).split(sep);
-  return format === "codex" ? first === "sessions" : first === "projects" || relative(home, path) === "plans";
+  const [first = ""] = relative(home, path).split(sep);
+  return format === "codex"
+    ? ["sessions", "archived_sessions"].includes(first)
+    : first === "projects" || relative(home, path) === "plans";
 };
+
+/** Agents of the service can put links below its home, which has `origins.jsonl`; a user's home is the user's own. */
+const mayFollow = ({ path: home, format }: Root, path: string): boolean =>
+  format === "claude" &&
+  /^projects(?:\/[^/]+)?$/.test(relative(home, path)) &&
+  !existsSync(join(home, "origins.jsonl"));
 
 /** The first that fits says what a file is. Without a session only the lines tell which one it belongs to. */
 const kinds: Record<Root["format"], [SourceKind, RegExp][]> = {
@@ -171,7 +187,7 @@ const kinds: Record<Root["format"], [SourceKind, RegExp][]> = {
     ["session", /^projects\/(?<project>[^/]+)\/(?<session>[^/]+)\.jsonl$/],
     ["subagent", /^projects\/(?<project>[^/]+)\/(?<session>[^/]+)\/.+\.jsonl$/s],
   ],
-  codex: [["codex", /^sessions\/(?:.+\/)?(?<session>rollout-[^/]*)\.jsonl$/s]],
+  codex: [["codex", /^(?:archived_)?sessions\/(?:.+\/)?(?<session>rollout-[^/]*)\.jsonl(?:\.zst)?$/s]],
 };
 
 /** Which source a path is; null: none. */
@@ -190,7 +206,7 @@ const placeOf = (
       path,
       project_encoded: groups.groups?.["project"] ?? "",
       session_id: groups.groups?.["session"] ?? "",
-      name: basename(path).replace(/\.(jsonl|md)$/, ""),
+      name: basename(path).replace(/\.(?:jsonl(?:\.zst)?|md)$/, ""),
     };
   }
   return null;

@@ -1,5 +1,4 @@
-import { beginning } from "./answer-size.ts";
-import { titleKinds, type Line, type TitleKind } from "./transcript-line.ts";
+import type { Line, LineFacts } from "./transcript-line.ts";
 
 /**
  * What is known about one source after some of its lines. It is a fold over the lines, so that it does not matter in how
@@ -9,67 +8,67 @@ export type Facts = {
   entries: number;
   start: number | null;
   last: number | null;
-  prompts: number;
-  answers: number;
-  calls: number;
+  /** Tokens and USD of the session as its agent reckons them. */
+  totalTokens: number;
+  totalCost: number | null;
   /** The first working directory and the last one. */
   project: string;
   cwd: string;
   branch: string;
   slugs: string[];
-  titles: Partial<Record<TitleKind, string>>;
-  prompt: string;
   model: string;
-  tokens: number;
-  cost: number | null;
-  /** The last answers: a later line may repeat or correct what they cost. */
-  bills: { id: string; tokens: number; cost: number | null }[];
+  /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
+  thread: string;
+  copiedAt: number | null;
+  copiedTokens: number;
+  /** Lines of which something could not be read, and kinds of lines that are not known, with their numbers. */
+  damaged: number;
+  unknown: Record<string, number>;
 };
 
 export const noFacts = (): Facts => ({
   entries: 0,
   start: null,
   last: null,
-  prompts: 0,
-  answers: 0,
-  calls: 0,
+  totalTokens: 0,
+  totalCost: null,
   project: "",
   cwd: "",
   branch: "",
   slugs: [],
-  titles: {},
-  prompt: "",
   model: "",
-  tokens: 0,
-  cost: null,
-  bills: [],
+  thread: "",
+  copiedAt: null,
+  copiedTokens: 0,
+  damaged: 0,
+  unknown: {},
 });
 
-const remembered = 16;
-
 const mostSlugs = 50;
+const mostUnknown = 50;
 
-const longestSummary = 200;
-
-/** Changes the facts. @returns whether the line is an entry */
-export const learn = (facts: Facts, line: Line): boolean => {
+/** Changes the facts. @returns whether it is an entry, and whether a copied one */
+export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: boolean } => {
   if (line.at !== null) {
     facts.start = Math.min(facts.start ?? line.at, line.at);
     facts.last = Math.max(facts.last ?? line.at, line.at);
   }
-  learnPlace(facts, line);
-  learnBill(facts, line);
-  if (line.isPrompt) {
-    facts.prompts += 1;
-    if (facts.prompt === "") facts.prompt = beginning(line.content, longestSummary);
-  }
-  if (!line.sidechain) facts.calls += line.calls.length;
+  learnPlace(facts, line.facts);
+  learnThread(facts, line);
+  const { totalTokens, totalCost } = line.facts;
+  const isCopied = facts.copiedAt !== null;
+  if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
+  else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
+  if (totalCost !== undefined) facts.totalCost = totalCost;
+  const known = facts.unknown[line.unknown] ?? 0;
+  if (line.unknown !== "" && (known > 0 || Object.keys(facts.unknown).length < mostUnknown))
+    facts.unknown[line.unknown] = known + 1;
   const isEntry = line.type !== null && (line.content !== "" || line.more !== "" || line.calls.length > 0);
   if (isEntry) facts.entries += 1;
-  return isEntry;
+  return { isEntry, isCopied };
 };
 
-const learnPlace = (facts: Facts, { facts: { cwd, branch, slug, title, model } }: Line): void => {
+const learnPlace = (facts: Facts, { cwd, branch, slug, model }: LineFacts): void => {
   if (cwd !== undefined) {
     facts.cwd = cwd;
     if (facts.project === "") facts.project = cwd;
@@ -78,25 +77,19 @@ const learnPlace = (facts: Facts, { facts: { cwd, branch, slug, title, model } }
   // The last one is the session's name now.
   if (slug !== undefined && facts.slugs.at(-1) !== slug)
     facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug].slice(-mostSlugs);
-  if (title !== undefined) facts.titles[title.kind] = beginning(title.text, longestSummary);
   if (model !== undefined) facts.model = model;
 };
 
-const learnBill = (facts: Facts, { type, content, sidechain, facts: { bill, totalTokens } }: Line): void => {
-  if (totalTokens !== undefined) facts.tokens = totalTokens;
-  if (type !== "assistant") return;
-  if (bill === undefined) {
-    if (content !== "") facts.answers += 1;
-    return;
-  }
-  const known = facts.bills.find(({ id }) => id === bill.id && id !== "");
-  if (known === undefined && !sidechain) facts.answers += 1;
-  facts.tokens += bill.tokens - (known?.tokens ?? 0);
-  if (bill.cost !== null) facts.cost = (facts.cost ?? 0) + bill.cost - (known?.cost ?? 0);
-  facts.bills = [...facts.bills.filter((other) => other !== known), bill].slice(-remembered);
+/** Codex writes what a fork copies at once: a longer pause, in ms, is its end where no line of the fork's own says so. */
+const longestCopyPause = 1000;
+
+/**
+ * The first thread that is named is the rollout's own. One of another thread begins what is copied from it; one of the
+ * own thread, or a pause, ends it.
+ */
+const learnThread = (facts: Facts, { at, facts: { thread } }: Line): void => {
+  if (thread !== undefined && facts.thread === "") facts.thread = thread;
+  else if (thread !== undefined) facts.copiedAt = thread === facts.thread ? null : (at ?? 0);
+  else if (facts.copiedAt !== null && at !== null)
+    facts.copiedAt = at - facts.copiedAt > longestCopyPause ? null : at;
 };
-
-export const titleOf = ({ titles }: Facts): string =>
-  titleKinds.map((kind) => titles[kind] ?? "").find((title) => title !== "") ?? "";
-
-export const summaryOf = ({ titles, prompt }: Facts): string => titles.summary ?? prompt;

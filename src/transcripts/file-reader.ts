@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
+import { constants as zlib, zstdDecompressSync } from "node:zlib";
 import type { Chunk, Source } from "./corpus.ts";
 import { toState, type FileState } from "./discovery.ts";
 
@@ -26,12 +27,15 @@ export const readNew = async function* (source: Source): AsyncGenerator<Piece> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) return;
-    const read = source.kind === "plan" || source.kind === "memory" ? readDocument : readLines;
+    const isWhole = source.kind === "plan" || source.kind === "memory" || isPacked(source);
+    const read = isWhole ? readDocument : readLines;
     yield* read(file, { source, state: toState(stats) });
   } finally {
     await file.close();
   }
 };
+
+const isPacked = ({ path }: Source): boolean => path.endsWith(".zst");
 
 type Reading = { source: Source; state: FileState };
 
@@ -69,16 +73,38 @@ const readLines = async function* (file: FileHandle, { source, state }: Reading)
   }
 };
 
+/** Most bytes that a packed file may have unpacked: they are in memory. */
+const mostUnpacked = 512 * 1024 * 1024;
+
+/** The lines in a packed file, as far as they can be unpacked; where not, a torn record ends them. */
+const unpacked = (packed: Buffer): Buffer => {
+  const options = { info: true, finishFlush: zlib.ZSTD_e_continue, maxOutputLength: mostUnpacked };
+  const frames: Buffer[] = [];
+  try {
+    for (let at = 0; at < packed.length;) {
+      // Node unpacks one frame at a time, and its types do not know the option `info`.
+      const frame: unknown = zstdDecompressSync(packed.subarray(at), options);
+      const { buffer, engine } = frame as { buffer: Buffer; engine: { bytesWritten: number } };
+      frames.push(buffer);
+      at += engine.bytesWritten;
+    }
+  } catch {
+    frames.push(Buffer.from("{"));
+  }
+  const bytes = Buffer.concat(frames);
+  return bytes.at(-1) === 10 ? bytes : Buffer.concat([bytes, Buffer.of(10)]);
+};
+
 const readDocument = async function* (file: FileHandle, { source, state }: Reading): AsyncGenerator<Piece> {
-  const bytes = await file.readFile();
-  const fingerprint = hash("sha256", bytes);
+  const content = await file.readFile();
+  const fingerprint = hash("sha256", content);
   const isSame = fingerprint === source.fingerprint;
   if (isSame && isUnchanged(source, state)) return;
-  const generation = isSame ? source.generation : source.generation + 1;
-  yield {
-    ...(!isSame && { chunk: { from: 0, bytes } }),
-    source: { ...source, ...state, generation, collected: bytes.length, fingerprint, deleted: false },
-  };
+  const next = { ...source, ...state, fingerprint, deleted: false };
+  if (isSame) return yield { source: next };
+  const bytes = isPacked(source) ? unpacked(content) : content;
+  const generation = source.generation + 1;
+  yield { chunk: { from: 0, bytes }, source: { ...next, generation, collected: bytes.length } };
 };
 
 /** Whether nothing tells that the file has changed since it was collected. */

@@ -7,6 +7,7 @@ import { catalogHandlers } from "./catalog-handlers.ts";
 import { dispatchHandlers, type Orchestrator } from "./dispatch-handlers.ts";
 import { knownSession } from "./entry-pages.ts";
 import type { Collected, TranscriptOperations } from "../contract/transcript.ts";
+import type { Skipped } from "./collector.ts";
 import type { Library } from "./library.ts";
 import type { Models } from "./models.ts";
 import { searchHandlers, type LiveSession } from "./search-handlers.ts";
@@ -18,6 +19,8 @@ import type { Vectors } from "./vectors.ts";
 type Dependencies = {
   library: Library;
   collect: (signal: AbortSignal) => Promise<Collected>;
+  /** Paths that look like transcripts and are not read. */
+  skipped?: () => Promise<Skipped[]>;
   models: Models;
   vectors: Vectors;
   orchestrator: Orchestrator;
@@ -31,7 +34,7 @@ type Dependencies = {
 
 /** The 16 tools. Each call leaves a line in the log that says who read what. */
 export const createTranscriptHandlers = (dependencies: Dependencies): Handlers<TranscriptOperations> => {
-  const { collect, models, vectors, orchestrator, settings, liveSession, answerBytes, log, now } =
+  const { collect, skipped, models, vectors, orchestrator, settings, liveSession, answerBytes, log, now } =
     dependencies;
   const masked = maskedLibrary(dependencies.library, maskSecrets);
   const mask = settings.redact ? maskSecrets : unchanged;
@@ -40,7 +43,7 @@ export const createTranscriptHandlers = (dependencies: Dependencies): Handlers<T
   const semantic =
     embed === null ? null : createSemanticSearch({ library, masked, mask: maskSecrets, embed, vectors, now });
   const handlers: Handlers<TranscriptOperations> = {
-    ...sessionHandlers(library, { answerBytes, now }),
+    ...sessionHandlers(library, { answerBytes, now, skipped }),
     ...searchHandlers({ library, semantic, liveSession, answerBytes, now }),
     ...catalogHandlers(library, answerBytes),
     ...dispatchHandlers({ library, orchestrator, mask }),
@@ -87,6 +90,7 @@ const maskedLibrary = (library: Library, mask: Redact): Library => {
   return {
     listSessions: (filter) => masked(library.listSessions(filter)),
     session: (id) => masked(library.session(id)),
+    unread: () => library.unread(),
     sessionsStartingWith: (beginning) => library.sessionsStartingWith(beginning),
     entries: (id, range) => masked(library.entries(id, range)),
     actions: async (id, types) => {

@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { openFile } from "./sqlite-file.ts";
 
 /** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
-const version = 3;
+const version = 4;
 
 /** The file of the index. @throws Error when it cannot be opened or another version made it */
 export const openDatabase = (path: string): DatabaseSync => {
@@ -25,6 +25,12 @@ export const openDatabase = (path: string): DatabaseSync => {
 /** Ids of entries begin with the number of their source: what belongs to a source is one range. */
 export const entriesPerSource = 2 ** 28;
 
+/** The ids of a source's entries. */
+export const rangeOf = (number: number): [number, number] => [
+  number * entriesPerSource,
+  (number + 1) * entriesPerSource - 1,
+];
+
 const create = (database: DatabaseSync): void => {
   database.exec("BEGIN IMMEDIATE");
   // Another process may have been faster.
@@ -36,7 +42,8 @@ const schema = `
 -- "counted": it is searched with its session; a copy of another is not.
 CREATE TABLE sources (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, session_id TEXT NOT NULL,
-  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL,
+  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL, totals TEXT NOT NULL DEFAULT '{}',
+  created REAL AS (coalesce(record ->> '$.created', 0)), modified REAL AS (record ->> '$.modified'),
   counted INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
@@ -48,20 +55,35 @@ CREATE TABLE chunks (
   bytes BLOB NOT NULL, UNIQUE (source, begin)
 );
 
--- Id: source, position, type. "begin" and "length": the line in the source.
+-- Id: source, position, type. "begin" and "length": the record in the source. "line": a digest of its uuid. "claim": whether
+-- it says that it is another session's. "inherited": the line counts elsewhere. "prompt": the beginning of what a person
+-- typed. "answer": a digest of the id of the answer that it is a part of, "tokens" and "cost" of all of it.
 CREATE TABLE entries (
-  id INTEGER PRIMARY KEY, at INTEGER, shown INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL
+  id INTEGER PRIMARY KEY, at INTEGER, shown INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL,
+  line INTEGER, claim INTEGER NOT NULL, inherited INTEGER NOT NULL,
+  prompt TEXT, calls INTEGER NOT NULL, answer INTEGER, turn INTEGER NOT NULL, tokens REAL NOT NULL, cost REAL
 );
+CREATE INDEX entries_by_line ON entries (line) WHERE line IS NOT NULL;
+CREATE INDEX inherited_entries ON entries (id) WHERE inherited = 1;
 -- With secrets masked.
 CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1);
 -- Fewer and larger segments are written; measured by bench/transcripts.ts.
 INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608), ('automerge', 8);
 
+-- "session_id": the session that a title is about; null: no line is known yet whose uuid has the digest "leaf".
+CREATE TABLE titles (
+  source INTEGER NOT NULL, session_id TEXT, leaf INTEGER, kind TEXT NOT NULL, text TEXT NOT NULL
+);
+CREATE INDEX titles_of_source ON titles (source);
+CREATE INDEX titles_of_session ON titles (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX titles_by_leaf ON titles (leaf) WHERE leaf IS NOT NULL;
+
 -- Derived from the sources of the session; "source" is the one whose entries are shown. "project" of a job's session is
 -- the job's repository.
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, source INTEGER NOT NULL, kind TEXT NOT NULL, job_id TEXT, project TEXT NOT NULL,
-  updated INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL, subagents INTEGER NOT NULL
+  updated INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL, subagents INTEGER NOT NULL, turns INTEGER NOT NULL,
+  title TEXT NOT NULL, summary TEXT NOT NULL
 );
 CREATE INDEX sessions_by_time ON sessions (updated);
 

@@ -1,14 +1,20 @@
-import { entryTypes } from "../contract/transcript-entry.ts";
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { linesOf, type ChunkStore } from "./chunk-store.ts";
 import { follows, type Chunk, type Corpus, type Source } from "./corpus.ts";
-import { learn, noFacts } from "./facts.ts";
-import { entriesPerSource } from "./index-schema.ts";
-import { objectOf, parsed, textOf, timeOf } from "./json.ts";
-import { refreshSession, toSourceRow, type SourceRow, type StoredSource } from "./session-row.ts";
+import { addEntries, type Added } from "./entry-writer.ts";
+import { noFacts, type Facts } from "./facts.ts";
+import { rangeOf } from "./index-schema.ts";
+import { textOf, timeOf, type Json } from "./json.ts";
+import { settleLines } from "./line-owners.ts";
+import { recordsOf } from "./records.ts";
+import {
+  refreshSession,
+  refreshTotals,
+  toSourceRow,
+  type SourceRow,
+  type StoredSource,
+} from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
-import { readLine } from "./read-line.ts";
-import { isShown, searchedText } from "./transcript-line.ts";
 
 export type IndexWriter = Corpus & {
   chunks: (id: string, from: number) => Iterable<Uint8Array>;
@@ -32,31 +38,39 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
     if (!follows(stored?.source, source, chunk)) return false;
     const changed = stored === undefined ? [] : sessionsOf(sql, stored);
     const isReplaced = stored !== undefined && stored.source.generation !== source.generation;
-    if (isReplaced) removeDerived(stored.number);
+    const lines = isReplaced ? removeDerived(stored.number) : [];
     const number = stored?.number ?? insert(sql, source);
     const facts = stored === undefined || isReplaced ? noFacts() : stored.facts;
     if (chunk !== undefined && chunk.bytes.length > 0) {
       const bytes = Buffer.from(chunk.bytes.buffer, chunk.bytes.byteOffset, chunk.bytes.byteLength);
       chunkStore.append(number, chunk.from, bytes);
-      addLines[source.kind]?.(sql, { number, source, facts, from: chunk.from, bytes });
+      addLines[source.kind]?.(sql, { number, source, facts, from: chunk.from, bytes, lines });
     }
     update(sql, { number, source, facts });
-    for (const session of new Set([...changed, ...sessionsOf(sql, { number, source })]))
-      refreshSession(sql, session);
+    refresh({ sources: [number], sessions: [...changed, ...sessionsOf(sql, { number, source })], lines });
     return true;
   };
 
-  const removeDerived = (number: number): void => {
-    const [first, last] = [number * entriesPerSource, (number + 1) * entriesPerSource - 1];
-    sql.run(
-      "DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE id BETWEEN ? AND ?)",
-      first,
-      last,
+  type Changed = { sources: number[]; sessions: string[]; lines: number[] };
+  const refresh = ({ sources, sessions, lines }: Changed): void => {
+    const settled = settleLines(sql, lines);
+    for (const number of new Set([...sources, ...settled.sources])) refreshTotals(sql, number);
+    for (const id of new Set([...sessions, ...settled.sessions])) refreshSession(sql, id);
+  };
+
+  /** @returns the digests of lines that are gone here, and may be elsewhere */
+  const removeDerived = (number: number): number[] => {
+    const range = rangeOf(number);
+    const gone = sql.all<{ line: number }>(
+      "SELECT line FROM entries WHERE id BETWEEN ? AND ? AND line NOT NULL",
+      ...range,
     );
-    sql.run("DELETE FROM entries WHERE id BETWEEN ? AND ?", first, last);
-    for (const table of ["origins", "slugs", "prompts"])
+    sql.run("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE id BETWEEN ? AND ?)", ...range);
+    sql.run("DELETE FROM entries WHERE id BETWEEN ? AND ?", ...range);
+    for (const table of ["origins", "slugs", "prompts", "titles"])
       sql.run(`DELETE FROM ${table} WHERE source = ?`, number);
     chunkStore.remove(number);
+    return gone.map(({ line }) => line);
   };
 
   return {
@@ -80,22 +94,25 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
           const stored = read(id);
           if (stored === undefined) return;
           const changed = sessionsOf(sql, stored);
-          removeDerived(stored.number);
+          const lines = removeDerived(stored.number);
           sql.run("DELETE FROM sources WHERE number = ?", stored.number);
-          for (const session of changed) refreshSession(sql, session);
+          refresh({ sources: [], sessions: changed, lines });
         });
+      if (ids.length > 0) sql.shrink();
     },
   };
 };
 
-const insert = (sql: Sql, { id, kind, session_id, name }: Source): number =>
+const insert = (sql: Sql, source: Source): number =>
   Number(
     sql.run(
-      "INSERT INTO sources (id, kind, session_id, name, record, facts) VALUES (?, ?, ?, ?, '', '')",
-      id,
-      kind,
-      session_id,
-      name,
+      "INSERT INTO sources (id, kind, session_id, name, record, facts) VALUES (?, ?, ?, ?, ?, ?)",
+      source.id,
+      source.kind,
+      source.session_id,
+      source.name,
+      JSON.stringify(source),
+      JSON.stringify(noFacts()),
     ).lastInsertRowid,
   );
 
@@ -115,34 +132,29 @@ const update = (sql: Sql, { number, source, facts }: SourceRow): void => {
 
 /** The sessions that this source says something about. */
 const sessionsOf = (sql: Sql, { number, source }: Pick<SourceRow, "number" | "source">): string[] => {
-  if (source.kind !== "origins") return source.session_id === "" ? [] : [source.session_id];
-  return sql
-    .all<{ session_id: string }>("SELECT DISTINCT session_id FROM origins WHERE source = ?", number)
-    .map(({ session_id }) => session_id);
+  const others = sql.all<{ session_id: string }>(
+    `SELECT DISTINCT session_id FROM ${source.kind === "origins" ? "origins" : "titles"} WHERE source = ? AND session_id IS NOT NULL`,
+    number,
+  );
+  const own = source.session_id === "" ? [] : [source.session_id];
+  return [...own, ...others.map(({ session_id }) => session_id)];
 };
 
-type Added = SourceRow & { from: number; bytes: Buffer };
-
-const addEntries = (sql: Sql, { number, source, facts, from, bytes }: Added): void => {
-  for (const { begin, line } of linesOf(bytes)) {
-    const read = readLine(source.kind, line);
-    if (read === null || !learn(facts, read) || read.type === null) continue;
-    const id = number * entriesPerSource + facts.entries * entryTypes.length + entryTypes.indexOf(read.type);
-    sql.run(
-      "INSERT INTO entries (id, at, shown, begin, length) VALUES (?, ?, ?, ?, ?)",
-      id,
-      read.at,
-      source.kind !== "subagent" && isShown(read) ? 1 : 0,
-      from + begin,
-      line.length,
-    );
-    sql.run("INSERT INTO texts (rowid, text) VALUES (?, ?)", id, maskSecrets(searchedText(read)));
+/** The records of lines, which are counted where something of them is damaged. */
+const recordsIn = function* (
+  bytes: Buffer,
+  facts: Facts,
+  isRecord: (record: Json) => boolean,
+): Generator<Json> {
+  for (const { line } of linesOf(bytes)) {
+    const { pieces, isDamaged } = recordsOf(line, isRecord);
+    if (isDamaged) facts.damaged += 1;
+    for (const { record } of pieces) yield record;
   }
 };
 
-const addOrigins = (sql: Sql, { number, bytes }: Added): void => {
-  for (const { line } of linesOf(bytes)) {
-    const origin = objectOf(parsed(line.toString("utf8")));
+const addOrigins = (sql: Sql, { number, facts, bytes }: Added): void => {
+  for (const origin of recordsIn(bytes, facts, ({ session_id }) => typeof session_id === "string")) {
     const [session, kind] = [textOf(origin["session_id"]), textOf(origin["kind"])];
     if (session === "" || !["job", "chat", "service"].includes(kind)) continue;
     sql.run(
@@ -157,9 +169,8 @@ const addOrigins = (sql: Sql, { number, bytes }: Added): void => {
   }
 };
 
-const addPrompts = (sql: Sql, { number, bytes }: Added): void => {
-  for (const { line } of linesOf(bytes)) {
-    const prompt = objectOf(parsed(line.toString("utf8")));
+const addPrompts = (sql: Sql, { number, facts, bytes }: Added): void => {
+  for (const prompt of recordsIn(bytes, facts, ({ display }) => typeof display === "string")) {
     if (textOf(prompt["display"]) === "") continue;
     sql.run(
       "INSERT INTO prompts (source, at, project, session_id, display, searched) VALUES (?, ?, ?, ?, ?, ?)",

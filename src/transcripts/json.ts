@@ -1,3 +1,5 @@
+import { parseJson } from "../lib/well-formed.ts";
+
 /** Reading values that another program wrote: a field of the wrong type counts as absent. */
 
 export type Json = Record<string, unknown>;
@@ -24,7 +26,7 @@ export const toTime = (at: number | null): string | null =>
 /** Null when it is no JSON. */
 export const parsed = (text: string): unknown => {
   try {
-    return JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);
+    return parseJson(text.startsWith("\uFEFF") ? text.slice(1) : text);
   } catch {
     return null;
   }

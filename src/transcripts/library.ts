@@ -14,6 +14,8 @@ export type Library = {
   }) => Page<Session>;
   /** Null: there is no such session. */
   session: (id: string) => (SessionMeta & Session) | null;
+  /** What could not be read in lines that were collected, see `bridge status`. */
+  unread: () => { damaged_lines: number; unknown_lines: Record<string, number> };
   /** At most three whose id, or the UUID at its end, begins so. */
   sessionsStartingWith: (beginning: string) => string[];
   /** In the order of the file. Negative `offset`: from the end. `since` and `until`: Unix time, ms; null: no bound. */

@@ -57,10 +57,10 @@ test("what the CLI writes in a person's name is no prompt and no summary", async
       userLine([result("a result"), { type: "text", text: "The real prompt" }]),
     ),
   );
-  expect(index.session("s")).toMatchObject({ num_user_turns: 1, summary: "The real prompt" });
+  expect(index.session("s")).toMatchObject({ num_user_turns: 2, summary: "The real prompt" });
   expect(index.entries("s", all).items.map(({ entry_type, content }) => [entry_type, content])).toEqual([
     ["system", expect.stringContaining("Caveat")],
-    ["system", expect.stringContaining("/compact")],
+    ["user", "/compact"],
     ["system", "injected"],
     ["summary", "This session continues another one"],
     ["system", "Compacted"],
@@ -149,17 +149,34 @@ test("broken JSON, unknown types, odd values and invalid UTF-8 do no harm", asyn
   expect(index.search(question("platypus")).total).toBe(1);
 });
 
-test("a line of 20 MB is searched at its beginning", async () => {
+test("a line of 20 MB is read whole, without the images in it; what is no record is counted", async () => {
   const index = await open();
-  const huge = Buffer.alloc(20_000_000, "filler ");
-  huge.write('{"type":"user","message":{"content":"aardvark ');
-  huge.write(" zebra", huge.length - 10);
-  huge[huge.length - 1] = 10;
-  let source = await append(index, newSource("session", "/h/projects/p/s.jsonl"), huge);
-  source = await append(index, source, lines(userLine("after it")));
-  expect(index.search(question("aardvark")).matches[0]?.content_preview).toContain("»aardvark«");
-  expect(index.search(question("zebra")).total).toBe(0);
-  expect(index.entries("s", all).items).toMatchObject([{ content: "after it" }]);
+  const data = "iVBORw0KGgo".padEnd(5_000_000, "A");
+  const image = { type: "image", source: { type: "base64", media_type: "image/png", data } };
+  const source = await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(
+      userLine([image, image, { type: "text", text: "what do these two say, aardvark?" }]),
+      userLine([
+        result([
+          { type: "image", data, mimeType: "image/png" },
+          { type: "text", text: "a zebra" },
+        ]),
+      ]),
+      assistantLine(`two of ${"filler ".repeat(1_500_000)} quokkas`),
+      userLine(`<html><img src="data:image/png;base64,${data.slice(0, 9000)}"> marmot`),
+    ),
+  );
+  await append(index, source, Buffer.alloc(9_000_000, "x").fill("\n", 8_999_999));
+  expect(index.session("s")).toMatchObject({
+    num_user_turns: 2,
+    summary: "[image]\n[image]\nwhat do these two say, aardvark?",
+  });
+  for (const word of ["aardvark", "zebra", "quokkas", "marmot"])
+    expect([word, index.search(question(word)).total]).toEqual([word, 1]);
+  expect(index.search(question("iVBORw0KGgoAAAA*")).total).toBe(0);
+  expect(index.unread()).toEqual({ damaged_lines: 1, unknown_lines: {} });
 });
 
 test("Codex: what its events repeat counts once", async () => {
@@ -220,6 +237,120 @@ test("Codex: what its events repeat counts once", async () => {
     { type: "error", name: "shell", target: "no rule" },
     { type: "file_change", target: "src/a.rs" },
   ]);
+});
+
+test("what a person typed is judged block by block: editor, reminders and continuations are nobody's turn", async () => {
+  const index = await open();
+  const text = (words: string) => ({ type: "text", text: words });
+  const command = (name: string, words: string) =>
+    `<command-message>${name}</command-message>\n<command-name>/${name}</command-name>\n<command-args>${words}</command-args>`;
+  const cases: [content: unknown, turn: string | null][] = [
+    [[text("<ide_opened_file>The user opened a.md</ide_opened_file>"), text("Plan it")], "Plan it"],
+    [
+      "<ide_selection>lines 1 to 9:\nconst ibex = 1;</ide_selection>\nExplain <b>this</b>",
+      "Explain <b>this</b>",
+    ],
+    [[text("<system-reminder>\nAs you answer, quetzal\n</system-reminder>"), text("Go on")], "Go on"],
+    [
+      "Fix it\n<system-reminder>quetzal</system-reminder>\n<system-reminder>quetzal</system-reminder>",
+      "Fix it",
+    ],
+    ["What does <system-reminder> mean in a prompt?", "What does <system-reminder> mean in a prompt?"],
+    [command("review", "the parser"), "/review the parser"],
+    [command("clear", ""), "/clear"],
+    ["This session is being continued from a previous conversation that ran out of context.", null],
+    ["<system-reminder>only a quetzal</system-reminder>", null],
+    [[text("<ide_diagnostics>1 error</ide_diagnostics>")], null],
+    ["[Request interrupted by user]", null],
+  ];
+  for (const [at, [content, turn]] of cases.entries()) {
+    await append(
+      index,
+      newSource("session", `/h/projects/p/s${at}.jsonl`),
+      lines(userLine(content), assistantLine("Done.")),
+    );
+    expect([at, index.session(`s${at}`)]).toMatchObject([
+      at,
+      { num_user_turns: turn === null ? 0 : 1, summary: turn ?? "" },
+    ]);
+  }
+  expect(index.search(question("quetzal")).total).toBe(0);
+  expect(index.search(question("ibex")).total).toBe(1);
+});
+
+test("a session that begins with commands without words is named by the first prompt that has some", async () => {
+  const index = await open();
+  const command = (name: string) =>
+    userLine(`<command-name>/${name}</command-name>\n<command-args></command-args>`);
+  const source = newSource("session", "/h/projects/p/s.jsonl");
+  const next = await append(index, source, lines(command("clear"), command("model")));
+  expect(index.session("s")).toMatchObject({ summary: "/clear", num_user_turns: 2 });
+  await append(index, next, lines(userLine("Write the notes"), userLine("And more")));
+  expect(index.session("s")).toMatchObject({ summary: "Write the notes", num_user_turns: 4 });
+});
+
+test("words typed while the agent worked are turns in their place; notes that the CLI queues are none", async () => {
+  const index = await open();
+  const queued = (attachment: object, rest: object = {}) => ({
+    ...userLine("x"),
+    type: "attachment",
+    attachment: { type: "queued_command", ...attachment },
+    ...rest,
+  });
+  await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(
+      userLine("Begin"),
+      queued({ prompt: [{ type: "text", text: "the narwhal first" }], commandMode: "prompt" }),
+      assistantLine("So be it"),
+      queued({ prompt: "and keep the okapi" }),
+      queued({ prompt: "a task has ended, quetzal", commandMode: "task-notification" }),
+      queued({ prompt: "a subagent was told" }, { isSidechain: true }),
+    ),
+  );
+  expect(index.session("s")).toMatchObject({ num_user_turns: 3 });
+  expect(index.entries("s", all).items.map(({ entry_type, content }) => [entry_type, content])).toEqual([
+    ["user", "Begin"],
+    ["user", "the narwhal first"],
+    ["assistant", "So be it"],
+    ["user", "and keep the okapi"],
+  ]);
+  expect(index.search(question("quetzal")).total).toBe(0);
+});
+
+test("only what people, agent and tools wrote is read; kinds that are not known are counted; the cost is the CLI's", async () => {
+  const index = await open();
+  const attached = (attachment: object) => ({ ...userLine("x"), type: "attachment", attachment });
+  const own = (type: string, rest: object) => ({ type, sessionId: "s", ...rest });
+  await append(
+    index,
+    newSource("session", "/h/projects/p/s.jsonl"),
+    lines(
+      userLine("Begin"),
+      own("api-request-shape", { shape: { system: [{ text: "ibis" }] } }),
+      own("api-request-blob", { message: { role: "user", content: "ibis" } }),
+      own("file-history-snapshot", { snapshot: { text: "ibis" } }),
+      own("queue-operation", { operation: "enqueue", content: "ibis" }),
+      attached({ type: "prompt_snapshot", systemPrompt: ["ibis"] }),
+      attached({ type: "total_tokens_reminder", text: "ibis" }),
+      attached({ type: "weather", text: "ibis" }),
+      own("holograms", { text: "ibis" }),
+      own("holograms", { text: "ibis" }),
+      attached({ type: "file", filename: "/a.ts", content: { type: "text", file: { content: "a gecko" } } }),
+      attached({ type: "hook_success", stdout: "a lemur" }),
+      own("cost-state", { totalCostUSD: 0.5 }),
+      assistantLine("Yes", { costUSD: 7 }),
+      own("cost-state", { totalCostUSD: 0.75 }),
+    ),
+  );
+  expect(index.search(question("ibis")).total).toBe(0);
+  expect([index.search(question("gecko")).total, index.search(question("lemur")).total]).toEqual([1, 1]);
+  expect(index.session("s")).toMatchObject({ cost_usd: 0.75, num_user_turns: 1, num_assistant_turns: 1 });
+  expect(index.unread()).toEqual({
+    damaged_lines: 0,
+    unknown_lines: { holograms: 2, "attachment weather": 1 },
+  });
 });
 
 test("what the CLI says in a person's name, or of itself, is nobody's turn and is not found", async () => {

@@ -1,19 +1,26 @@
-import { readClaude } from "./claude-line.ts";
-import { readCodex } from "./codex-line.ts";
+import { isClaudeRecord, isOwnOfClaude, readClaude } from "./claude-line.ts";
+import { isCodexRecord, readCodex } from "./codex-line.ts";
 import type { Source } from "./corpus.ts";
 import { objectOf, parsed } from "./json.ts";
-import { emptyLine, type Line } from "./transcript-line.ts";
+import { recordsOf } from "./records.ts";
+import type { Line } from "./transcript-line.ts";
 
-/** A longer line is not parsed, bytes. */
-const longestParsed = 8 * 1024 * 1024;
+type Placed = { begin: number; length: number; line: Line };
 
-/** How much of a line that is not parsed is searched, bytes. */
-const longestUnparsed = 1024 * 1024;
+const readOf = (kind: Source["kind"]) => (kind === "codex" ? readCodex : readClaude);
 
-/** Null: nothing that is known. The line is kept all the same. */
-export const readLine = (kind: Source["kind"], bytes: Buffer): Line | null => {
-  if (bytes.length > longestParsed)
-    return { ...emptyLine, type: "system", more: bytes.toString("utf8", 0, longestUnparsed) };
-  const record = objectOf(parsed(bytes.toString("utf8")));
-  return kind === "codex" ? readCodex(record) : readClaude(record);
+/** What a record says; null: nothing that is known. */
+export const readLine = (kind: Source["kind"], record: Buffer): Line | null =>
+  readOf(kind)(objectOf(parsed(record.toString("utf8"))));
+
+/** What the records on one line of a file say. The line is kept whatever they are. */
+export const readLines = (kind: Source["kind"], bytes: Buffer): { placed: Placed[]; isDamaged: boolean } => {
+  if (kind !== "codex" && isOwnOfClaude(bytes)) return { placed: [], isDamaged: false };
+  const { pieces, isDamaged } = recordsOf(bytes, kind === "codex" ? isCodexRecord : isClaudeRecord);
+  const read = readOf(kind);
+  const placed = pieces.flatMap(({ begin, length, record }) => {
+    const line = read(record);
+    return line === null ? [] : [{ begin, length, line }];
+  });
+  return { placed, isDamaged };
 };

@@ -29,12 +29,13 @@ test("what the real CLI writes is read: prompts, answers, tools, errors, subagen
     { name: "ExitPlanMode", is_error: true },
   ]);
   expect(index.session(session("93"))).toMatchObject({ has_subagents: true, num_user_turns: 1 });
-  expect(index.session(session("178"))).toMatchObject({ num_user_turns: 0, summary: "" });
-  expect(index.session(session("149"))).toMatchObject({ title: "My title", num_user_turns: 3 });
+  expect(index.session(session("178"))).toMatchObject({ num_user_turns: 1, summary: "/usage" });
+  expect(index.session(session("149"))).toMatchObject({ title: "My title", num_user_turns: 4 });
   const compacted = index.entries(session("149"), { offset: 0, limit: 50, since: null, until: null }).items;
   expect(compacted.filter(({ entry_type }) => entry_type === "user").map(({ content }) => content)).toEqual([
     expect.stringContaining("First answer"),
     expect.stringContaining("Second answer"),
+    expect.stringMatching(/^\/compact/),
     expect.stringContaining("After the compaction"),
   ]);
   expect(compacted.filter(({ entry_type }) => entry_type === "summary")).toHaveLength(1);

@@ -108,7 +108,7 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
       matches: rows.map((row, at) => {
         const { session, project, entry, hits, best } = row;
         const line = lines[at] ?? emptyLine;
-        const { entry_type, timestamp, uuid } = toEntry(entry, line);
+        const { entry_type, timestamp, uuid } = toEntry({ id: entry, inherited: 0 }, line);
         return {
           session_id: session,
           project_path: project,
@@ -134,7 +134,7 @@ const filterOf = ({ role, since, until }: SearchQuestion): { hits: string; value
   const byTime = since !== null || until !== null;
   const from = byTime ? "texts JOIN entries ON entries.id = texts.rowid" : "texts";
   return {
-    hits: `FROM ${from} WHERE texts MATCH ?${conditions.map(([condition]) => condition).join("")}`,
+    hits: `FROM ${from} WHERE texts MATCH ? AND NOT EXISTS (SELECT 1 FROM entries AS copy WHERE copy.id = texts.rowid AND copy.inherited = 1)${conditions.map(([condition]) => condition).join("")}`,
     values: conditions.map(([, value]) => value),
   };
 };

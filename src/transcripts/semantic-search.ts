@@ -159,7 +159,7 @@ function* passagesOf(library: Library, id: string): Generator<Text, void> {
       yield close(open);
       open = null;
     }
-    if (entry.content.trim() !== "")
+    if (entry.content.trim() !== "" && entry.inherited !== true)
       open = {
         ...(open ?? { position, timestamp: entry.timestamp }),
         text: open === null ? text : `${open.text}\n\n${text}`,

@@ -8,6 +8,7 @@ import {
 } from "../contract/transcript.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Handlers } from "../contract/operation.ts";
+import type { Skipped } from "./collector.ts";
 import { abridged, cutText, fitting, jsonBytes } from "./answer-size.ts";
 import {
   boundedEntry,
@@ -23,9 +24,15 @@ import { sessionText } from "./session-text.ts";
 
 const success = true as const;
 
+type Options = {
+  answerBytes: number;
+  now: () => number;
+  skipped?: (() => Promise<readonly Skipped[]>) | undefined;
+};
+
 export const sessionHandlers = (
   library: Library,
-  { answerBytes, now }: { answerBytes: number; now: () => number },
+  { answerBytes, now, skipped = async () => [] }: Options,
 ): Pick<
   Handlers<TranscriptOperations>,
   "list_sessions" | "get_session" | "get_session_segment" | "get_session_actions" | "restore_session"
@@ -35,7 +42,9 @@ export const sessionHandlers = (
     const { total, items } = library.listSessions({ project, limit, offset, updatedSince });
     const { items: sessions, cut } = fitting(items, (session) => session, answerBytes);
     const count = sessions.length;
-    return { success, count, offset, total, sessions, ...(cut && readOn(offset + count)) };
+    const hint = total === 0 ? skippedHint(await skipped()) : "";
+    const rest = cut ? readOn(offset + count) : hint !== "" && { hint };
+    return { success, count, offset, total, sessions, ...rest };
   },
 
   get_session: async ({ session_id, last_n, include_meta, max_chars }) => {
@@ -127,6 +136,12 @@ export const sessionHandlers = (
     };
   },
 });
+
+/** An empty list names what was not read. */
+const skippedHint = (skipped: readonly Skipped[]): string =>
+  skipped.length === 0
+    ? ""
+    : abridged(`Not read: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(", ")}`, 1000);
 
 export const readOn = (offset: number, how = "ask again with") => ({
   truncated: true,

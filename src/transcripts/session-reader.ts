@@ -2,12 +2,13 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Action, Session, SessionMeta } from "../contract/transcript.ts";
 import { entryTypes, type Detail, type Entry } from "../contract/transcript-entry.ts";
 import { actionsOf } from "./actions.ts";
-import { linesOf, type ChunkStore } from "./chunk-store.ts";
+import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import { detailsOf } from "./entry-pages.ts";
-import { noFacts, learn, summaryOf, titleOf, type Facts } from "./facts.ts";
+import type { Facts } from "./facts.ts";
+import type { Totals } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
-import { entriesPerSource } from "./index-schema.ts";
+import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import type { Library } from "./library.ts";
 import type { SessionKind } from "../contract/transcript.ts";
 import { toTime } from "./json.ts";
@@ -24,19 +25,25 @@ type Row = {
   tokens: number;
   cost: number | null;
   subagents: number;
+  title: string;
+  summary: string;
   record: string;
   facts: string;
+  totals: string;
 };
 
-type Place = { id: number; begin: number; length: number };
+type Place = { id: number; begin: number; length: number; inherited: number };
 
-const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, record, facts
+/** How much is read before other requests are answered, bytes. */
+const longestTurn = 64 * 1024;
+
+const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, title, summary, record, facts, totals
   FROM sessions JOIN sources ON sources.number = sessions.source`;
 
 export const createSessionReader = (
   sql: Sql,
   chunkStore: ChunkStore,
-): Pick<Library, "listSessions" | "session" | "sessionsStartingWith" | "entries" | "actions"> => {
+): Pick<Library, "listSessions" | "session" | "unread" | "sessionsStartingWith" | "entries" | "actions"> => {
   const find = (id: string): Row | undefined => sql.first<Row>(`SELECT ${columns} WHERE sessions.id = ?`, id);
 
   /** The places, and those that are not shown up to the next one that is. */
@@ -49,15 +56,30 @@ export const createSessionReader = (
       (source + 1) * entriesPerSource,
     );
     return sql.all(
-      "SELECT id, shown, begin, length FROM entries WHERE id >= ? AND id < ? ORDER BY id",
+      "SELECT id, shown, begin, length, inherited FROM entries WHERE id >= ? AND id < ? ORDER BY id",
       first,
       next?.id ?? (source + 1) * entriesPerSource,
     );
   };
 
+  /** The lines that the session has not from another one, shown or not. */
+  const entryLines = async function* (row: Row): AsyncGenerator<Line> {
+    const places = sql.all<Place>(
+      "SELECT begin, length FROM entries WHERE id BETWEEN ? AND ? AND inherited = 0 ORDER BY id",
+      ...rangeOf(row.source),
+    );
+    const read = chunkStore.reader();
+    let since = 0;
+    for (const { begin, length } of places) {
+      const line = readLine(sourceOf(row).kind, read(row.source, begin, length));
+      if (line !== null) yield line;
+      if ((since += length) > longestTurn) await nextTurn().then(() => (since = 0));
+    }
+  };
+
   return {
     listSessions: ({ project, limit, offset, updatedSince }) => {
-      const where = "kind <> 'service' AND updated >= ? AND (? = '' OR instr(project, ?) > 0)";
+      const where = "kind <> 'service' AND turns > 0 AND updated >= ? AND (? = '' OR instr(project, ?) > 0)";
       const filter = [updatedSince, project, project] as const;
       const total = sql.first<{ total: number }>(
         `SELECT COUNT(*) AS total FROM sessions WHERE ${where}`,
@@ -77,6 +99,19 @@ export const createSessionReader = (
       return row === undefined ? null : metaOf(row);
     },
 
+    unread: () => {
+      const damaged = sql.first<{ lines: number | null }>(
+        "SELECT SUM(facts ->> '$.damaged') AS lines FROM sources",
+      );
+      const unknown = sql.all<{ kind: string; lines: number }>(
+        "SELECT key AS kind, SUM(value) AS lines FROM sources, json_each(facts -> '$.unknown') GROUP BY key ORDER BY lines DESC LIMIT 50",
+      );
+      return {
+        damaged_lines: damaged?.lines ?? 0,
+        unknown_lines: Object.fromEntries(unknown.map(({ kind, lines }) => [kind, lines])),
+      };
+    },
+
     sessionsStartingWith: (beginning) =>
       sql
         .all<{ id: string }>(
@@ -90,8 +125,7 @@ export const createSessionReader = (
       const row = find(id);
       if (row === undefined) return { total: 0, items: [] };
       const bounds = [
-        row.source * entriesPerSource,
-        (row.source + 1) * entriesPerSource - 1,
+        ...rangeOf(row.source),
         ...(since === null ? [] : [since]),
         ...(until === null ? [] : [until]),
       ];
@@ -100,7 +134,7 @@ export const createSessionReader = (
       const total = sql.first<{ total: number }>(`SELECT COUNT(*) AS total ${where}`, ...bounds)?.total ?? 0;
       const from = offset < 0 ? Math.max(0, total + offset) : offset;
       const places = sql.all<Place>(
-        `SELECT id, begin, length ${where} ORDER BY id LIMIT ? OFFSET ?`,
+        `SELECT id, begin, length, inherited ${where} ORDER BY id LIMIT ? OFFSET ?`,
         ...bounds,
         limit,
         from,
@@ -109,7 +143,7 @@ export const createSessionReader = (
       const kind = sourceOf(row).kind;
       const lineAt = ({ begin, length }: Place): Line =>
         readLine(kind, read(row.source, begin, length)) ?? emptyLine;
-      if (!details) return { total, items: places.map((place) => toEntry(place.id, lineAt(place))) };
+      if (!details) return { total, items: places.map((place) => toEntry(place, lineAt(place))) };
       return {
         total,
         items: detailed(withFollowers(row, places), lineAt, new Set(places.map((each) => each.id))),
@@ -121,7 +155,7 @@ export const createSessionReader = (
       const row = find(id);
       if (row === undefined) return { calls, actions: [] };
       const actions: Action[] = [];
-      for (const action of await actionsOf(entryLines(sourceOf(row).kind, chunkStore.chunks(row.source)))) {
+      for (const action of await actionsOf(entryLines(row))) {
         if (action.type === "tool_use") calls.set(action.name, (calls.get(action.name) ?? 0) + 1);
         if (types.includes(action.type)) actions.push(action);
       }
@@ -143,49 +177,47 @@ const detailed = (
     const line = lineAt(place);
     if (chosen.has(place.id)) {
       current = [];
-      entries.push({ ...toEntry(place.id, line), details: current });
+      entries.push({ ...toEntry(place, line), details: current });
     }
     if (!line.sidechain) current?.push(...detailsOf(line));
   }
   return entries;
 };
 
-const entryLines = async function* (kind: Source["kind"], chunks: Iterable<Buffer>): AsyncGenerator<Line> {
-  const facts = noFacts();
-  for (const chunk of chunks) {
-    for (const { line } of linesOf(chunk)) {
-      const read = readLine(kind, line);
-      if (read !== null && learn(facts, read)) yield read;
-    }
-    // Other requests are answered in between.
-    await nextTurn();
-  }
-};
-
-export const toEntry = (id: number, { content, at, uuid, calls }: Line) => ({
+export const toEntry = (
+  { id, inherited }: Pick<Place, "id" | "inherited">,
+  { content, at, uuid, calls }: Line,
+) => ({
   entry_type: entryTypes[id % entryTypes.length] ?? "system",
   timestamp: toTime(at),
   content,
   tool_names: calls.map(({ name }) => name),
   uuid,
+  ...(inherited === 1 && { inherited: true as const }),
 });
 
 const sourceOf = ({ record }: Row): Source => JSON.parse(record) as Source;
-const factsOf = ({ facts }: Row): Facts => JSON.parse(facts) as Facts;
+const factsOf = ({ facts, totals }: Row): Facts & { totals: Totals } => ({
+  ...(JSON.parse(facts) as Facts),
+  totals: JSON.parse(totals) as Totals,
+});
 
-const sessionOf = (row: Row, facts: Facts): Session & { kind: SessionKind } => ({
+const sessionOf = (
+  row: Row,
+  { totals, ...facts }: ReturnType<typeof factsOf>,
+): Session & { kind: SessionKind } => ({
   session_id: row.id,
   kind: row.kind,
   project_path: row.project,
   git_branch: facts.branch,
   start_time: toTime(facts.start),
   last_update: toTime(row.updated),
-  num_user_turns: facts.prompts,
-  num_assistant_turns: facts.answers,
-  num_tool_calls: facts.calls,
-  summary: summaryOf(facts),
+  num_user_turns: totals.prompts,
+  num_assistant_turns: totals.answers,
+  num_tool_calls: totals.calls ?? 0,
+  summary: row.summary,
   has_subagents: row.subagents === 1,
-  title: titleOf(facts),
+  title: row.title,
   model: facts.model,
   cost_usd: row.cost,
   total_tokens: row.tokens,

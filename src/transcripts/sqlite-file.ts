@@ -55,6 +55,8 @@ export const createSql = (path: string, open: (path: string) => DatabaseSync) =>
           throw error;
         }
       }),
+    /** Gives the room of what was removed back to the disk. */
+    shrink: (): void => attempt(() => connection().database.exec("PRAGMA incremental_vacuum")),
     /** Opens the file anew if it was removed or replaced: what is written to the old one is lost. */
     renew: (): void =>
       attempt(() => {
@@ -77,6 +79,8 @@ export const openFile = (path: string): DatabaseSync => {
   // SQLite would let everybody read it.
   closeSync(openSync(path, "a", 0o600));
   const database = new DatabaseSync(path, { timeout: patience });
+  // It holds from the first table on. Later it would write at each start.
+  if (statSync(path).size === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
   return database;
 };

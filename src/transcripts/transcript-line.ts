@@ -8,6 +8,12 @@ export type Line = {
   /** Unix time, ms. */
   at: number | null;
   uuid: string;
+  /** The session that the line names as its own; empty: none. */
+  session: string;
+  /** The uuid of the line of another session that this one says it copies; empty: none. */
+  copyOf: string;
+  /** A kind of line that this version does not know; empty: it knows it. */
+  unknown: string;
   /** The text that a reader of the session is shown. */
   content: string;
   thinking: string;
@@ -30,12 +36,17 @@ export type LineFacts = {
   cwd?: string;
   branch?: string;
   slug?: string;
-  title?: { kind: TitleKind; text: string };
+  /** `leaf`: uuid of a line of the session that it is about; empty: the line's own session. */
+  title?: { kind: TitleKind; text: string; leaf: string };
   model?: string;
   /** Tokens and USD of an answer, which may be repeated on several lines with the same `id`. */
   bill?: { id: string; tokens: number; cost: number | null };
   /** Tokens of the whole session so far. */
   totalTokens?: number;
+  /** USD of the whole session so far. */
+  totalCost?: number;
+  /** The thread that a rollout of Codex says it is. A fork has the line of its parent, too, before what it copies. */
+  thread?: string;
 };
 
 /** The first of these that a session has is its title. */
@@ -46,6 +57,9 @@ export const emptyLine: Line = {
   type: null,
   at: null,
   uuid: "",
+  session: "",
+  copyOf: "",
+  unknown: "",
   content: "",
   thinking: "",
   calls: [],
@@ -58,7 +72,10 @@ export const emptyLine: Line = {
 };
 
 export const searchedText = ({ content, more }: Line): string =>
-  content === "" ? more : more === "" ? content : `${content}\n${more}`;
+  (content === "" ? more : more === "" ? content : `${content}\n${more}`).replace(base64, "");
+
+/** Data that tools print or people paste: a long run, or lines of the usual length. No word is as long. */
+const base64 = /(?<![\w+/-])(?:[\w+/-]{240,}={0,2}|(?:[\w+/]{60,76}\r?\n){4,}[\w+/]*={0,2})/g;
 
 /** Whether readers of the session see the line: results of tools and thinking are only searched. */
 export const isShown = ({ type, content, calls, sidechain }: Line): boolean =>

@@ -42,7 +42,8 @@ export const openVectors = (path: string) => {
     retain: (ids: readonly string[]): void => {
       sql.renew();
       const listed = JSON.stringify(ids);
-      sql.run("DELETE FROM embeddings WHERE session_id NOT IN (SELECT value FROM json_each(?))", listed);
+      const unlisted = "DELETE FROM embeddings WHERE session_id NOT IN (SELECT value FROM json_each(?))";
+      if (sql.run(unlisted, listed).changes > 0) sql.shrink();
     },
     all: function* (model: string): Generator<{ session_id: string; passages: Passage[] }> {
       for (let last = ""; ;) {

@@ -29,7 +29,10 @@ const more = (shown: number, all: number, how: string): string[] =>
 
 const right = { right: true } as const;
 
-const sessions = ({ sessions: found, total, count, offset }: Of<"list_sessions">, layout: Layout): string => {
+const sessions = (
+  { sessions: found, total, count, offset, hint }: Of<"list_sessions">,
+  layout: Layout,
+): string => {
   const costs: Column<Session>[] = [
     ["COST", ({ cost_usd: usd }) => (usd === null ? "–" : cost(usd)), { right: true, leaves: 1 }],
   ];
@@ -45,7 +48,10 @@ const sessions = ({ sessions: found, total, count, offset }: Of<"list_sessions">
     ],
     {
       empty: "No sessions: bridge status shows where they are looked for",
-      below: more(count, total, `the next: --offset ${offset + count}`),
+      below:
+        found.length === 0 && hint !== undefined
+          ? [oneLine(hint)]
+          : more(count, total, `the next: --offset ${offset + count}`),
       ...layout,
     },
   );

@@ -52,13 +52,13 @@ export const rows: Record<keyof TranscriptOperations, Row> = {
   },
   search_sessions: {
     asked: () => ({ query: "walrus", include_active: true }),
-    answer: { total: 2 },
+    answer: { total: 1 },
     refused: () => ({ query: '"' }),
     code: "invalid_request",
   },
   search_semantic: {
     asked: () => ({ query: "walrus", include_active: true }),
-    answer: { mode: "lexical", count: 2 },
+    answer: { mode: "lexical", count: 1 },
     refused: () => ({ query: "" }),
     code: "invalid_request",
   },

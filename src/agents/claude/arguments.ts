@@ -2,6 +2,7 @@ import { Outcome } from "../../contract/job.ts";
 import type { AgentStart, SaidMessage, TurnPart, AgentLaunch, AgentTurn } from "../agent.ts";
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { toJson } from "../../lib/well-formed.ts";
 import { askHooks } from "./replies.ts";
 
 /**
@@ -104,7 +105,7 @@ export const userLine = (
   more: { uuid?: string; priority?: string } = {},
 ): string => {
   const message = { role: "user", content: parts.map(contentBlock) };
-  return `${JSON.stringify({ type: "user", message, parent_tool_use_id: null, ...more })}\n`;
+  return `${toJson({ type: "user", message, parent_tool_use_id: null, ...more })}\n`;
 };
 
 /** What is said while a turn runs. The CLI's words for `when` are ours. */

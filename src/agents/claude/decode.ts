@@ -2,6 +2,7 @@ import * as wire from "./wire.ts";
 import type { z } from "zod";
 import type { AgentEvent } from "../../contract/event.ts";
 import type { Report, Usage } from "../../contract/job.ts";
+import { parseJson } from "../../lib/well-formed.ts";
 import type { ModelTokens } from "../agent.ts";
 import { createBlocks, type Blocks } from "./blocks.ts";
 
@@ -249,7 +250,7 @@ const parseObject = (line: string): Record<string, unknown> | null => {
   if (!line.trimStart().startsWith("{")) return null;
   try {
     // It begins with a brace.
-    return JSON.parse(line) as Record<string, unknown>;
+    return parseJson(line) as Record<string, unknown>;
   } catch {
     // Not JSON: a warning of some program, or a cut line.
     return null;

@@ -5,6 +5,7 @@ import { transcriptOperations } from "../../contract/transcript.ts";
 import { openBridge, type OpenBridge } from "../../main/bridge.ts";
 import { version as number } from "../../main/version.ts";
 import { factLines } from "../../view/columns.ts";
+import { bytes, counted } from "../../view/quantities.ts";
 import type { Layout } from "../../view/paint.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { transcriptViews } from "../../view/transcripts.ts";
@@ -22,12 +23,15 @@ export const ask = ({ name: asked, input: given, flags }: Asked): Promise<ExitCo
     const { handlers, inputOf, collect } = bridge;
     // What is refused is refused before anything is read.
     inputOf(name, given);
-    if (name !== "collect_now")
+    using progress = tellingProgress(bridge);
+    if (name !== "collect_now") {
       await collect(context.signal).catch((error: unknown) => {
         // What was read before can still be shown.
         if (!(error instanceof ServiceError)) throw error;
         note(`bridge: warning: what is new is not read: ${error.message}`);
       });
+      progress[Symbol.dispose]();
+    }
     const { session_id: session } = given;
     const input = inputOf(
       name,
@@ -38,6 +42,18 @@ export const ask = ({ name: asked, input: given, flags }: Asked): Promise<ExitCo
     const view = transcriptViews[name] as (body: object, layout: Layout) => string;
     return printAnswer(await handle(input, context), flags["json"] === true, view);
   });
+
+/** Says after a second, and then now and again, how far the reading of new files is. */
+const tellingProgress = ({ progress }: OpenBridge): Disposable => {
+  let timer = setTimeout(function tell() {
+    const { collected_bytes: read, total_bytes: total } = progress();
+    note(
+      total === 0 ? "bridge: looking for transcripts" : `bridge: reading ${bytes(read)} of ${bytes(total)}`,
+    );
+    timer = setTimeout(tell, 10_000);
+  }, 1000);
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+};
 
 /** The beginning of an id stands for it, as in lists. @throws CliError when it begins several */
 const wholeId = (given: string, { sessionsStartingWith }: OpenBridge): string => {
@@ -50,11 +66,15 @@ export const status = ({ json }: Json): Promise<ExitCode> =>
   withBridge(async (bridge, context) => {
     const { list_sessions } = bridge.handlers;
     const { total } = await list_sessions(transcriptOperations.list_sessions.input.parse({}), context);
-    return printAnswer({ ...bridge.places, sessions: total }, json, (found, layout) =>
+    const unread = { skipped: await bridge.skipped(), ...bridge.unread() };
+    return printAnswer({ ...bridge.places, sessions: total, ...unread }, json, (found, layout) =>
       factLines(
         [
           ["Sessions", found.sessions.toLocaleString("en")],
           ["Read from", found.homes.map(oneLine).join("\n")],
+          ["Not read", found.skipped.map(({ path, reason }) => oneLine(`${path}: ${reason}`)).join("\n")],
+          ["Damaged", found.damaged_lines === 0 ? null : counted(found.damaged_lines, "line")],
+          ["Unknown", Object.entries(found.unknown_lines).map(unknownLine).join("\n")],
           ["Store", oneLine(found.store)],
           ["Index", oneLine(found.index)],
           ["Orchestrator", oneLine(found.orchestrator)],
@@ -63,6 +83,9 @@ export const status = ({ json }: Json): Promise<ExitCode> =>
       ).join("\n"),
     );
   });
+
+const unknownLine = ([kind, lines]: [string, number]): string =>
+  oneLine(`${counted(lines, "line")} of kind ${kind}`);
 
 export const version = async ({ json }: Json): Promise<ExitCode> =>
   printAnswer({ name: "bridge", version: number }, json, () => `bridge ${number}`);

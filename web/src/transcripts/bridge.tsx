@@ -20,7 +20,9 @@ const version = "2026-07-28";
 export type BridgeInput<Name extends keyof TranscriptOperations> = z.input<
   TranscriptOperations[Name]["input"]
 >;
-type Output<Name extends keyof TranscriptOperations> = z.output<TranscriptOperations[Name]["output"]>;
+export type BridgeOutput<Name extends keyof TranscriptOperations> = z.output<
+  TranscriptOperations[Name]["output"]
+>;
 
 /**
  * Calls a tool of the transcript service: one request of MCP, without a session, which the service passes on.
@@ -31,7 +33,7 @@ export const askBridge = async <Name extends keyof TranscriptOperations>(
   input: BridgeInput<Name>,
   signal: AbortSignal,
   key = sessionStorage.getItem(storedBridgeKey),
-): Promise<Output<Name>> => {
+): Promise<BridgeOutput<Name>> => {
   const fields = {
     "io.modelcontextprotocol/protocolVersion": version,
     "io.modelcontextprotocol/clientInfo": { name: "svc page", version: "1" },
@@ -52,7 +54,7 @@ export const askBridge = async <Name extends keyof TranscriptOperations>(
     signal,
   });
   try {
-    return outputOf(await answer) as Output<Name>;
+    return outputOf(await answer) as BridgeOutput<Name>;
   } catch (error) {
     if (error instanceof ClientError && error.code === "bridge_key_refused") needsBridgeKey.set(true);
     throw error;

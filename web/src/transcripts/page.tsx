@@ -2,14 +2,14 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Match, Session } from "../../../src/contract/transcript.ts";
-import { counted } from "../../../src/view/quantities.ts";
+import { bytes, counted } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { useAddress } from "../parts/address.ts";
 import { Filters } from "../parts/filters.tsx";
 import { Empty, Title } from "../parts/states.tsx";
 import { Ago, Money } from "../parts/values.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
-import { addressOf, askBridge, BridgeAnswer, type BridgeInput } from "./bridge.tsx";
+import { addressOf, askBridge, BridgeAnswer, type BridgeInput, type BridgeOutput } from "./bridge.tsx";
 import { Button } from "../shell/shortcuts.tsx";
 
 /** What is searched for, as the address has it. Empty: not narrowed; without words the newest sessions are listed. */
@@ -22,8 +22,13 @@ type Found = Session | Match;
 
 const isHit = (found: Found): found is Match => "position" in found;
 
-/** `next`: where the next page begins, as text; null: there is none. */
-type Page = { found: Found[]; total: number; next: string | null };
+/** `next`: where the next page begins, as text; null: there is none. `reading`: how much of the files is read so far. */
+type Page = { found: Found[]; total: number; next: string | null; reading: string | null };
+
+type Collecting = Pick<BridgeOutput<"list_sessions">, "collecting" | "collected_bytes" | "total_bytes">;
+
+const readingOf = ({ collecting, collected_bytes: read = 0, total_bytes: all = 0 }: Collecting) =>
+  collecting === true ? `${bytes(read)} of ${bytes(all)} read so far` : null;
 
 const limit = 50;
 
@@ -34,16 +39,19 @@ const readHits = async (
 ): Promise<Page> => {
   // The service says what it does not know.
   const input = { query, ...asked, cursor, limit, include_active: true } as BridgeInput<"search_sessions">;
-  const { matches, total, next_cursor: next } = await askBridge("search_sessions", input, signal);
-  return { found: matches, total, next };
+  const answer = await askBridge("search_sessions", input, signal);
+  const { matches: found, total, next_cursor: next } = answer;
+  return { found, total, next, reading: readingOf(answer) };
 };
 
 const readNewest = async ({ project, since }: Asked, offset: number, signal: AbortSignal): Promise<Page> => {
   const hours = since === "" ? 0 : Math.ceil((Date.now() - Date.parse(since)) / 3_600_000);
   const input = { project, since_hours: Math.max(0, hours || 0), limit, offset };
-  const { sessions, total } = await askBridge("list_sessions", input, signal);
-  const end = offset + sessions.length;
-  return { found: sessions, total, next: end < total && sessions.length > 0 ? String(end) : null };
+  const answer = await askBridge("list_sessions", input, signal);
+  const { sessions: found, total } = answer;
+  const end = offset + found.length;
+  const next = end < total && found.length > 0 ? String(end) : null;
+  return { found, total, next, reading: readingOf(answer) };
 };
 
 /** The sessions that fit, a page at a time: by words the best first, else the last updated first. */
@@ -57,6 +65,7 @@ const useFound = (asked: Asked) =>
     initialPageParam: "",
     getNextPageParam: ({ next }: Page) => next,
     retry: false,
+    refetchInterval: ({ state }) => (state.data?.pages[0]?.reading == null ? false : 5000),
     // While other words are searched for, the list stays.
     placeholderData: (before) => before,
   });
@@ -83,6 +92,7 @@ export default function TranscriptsPage() {
       >
         <span className="end faint number" role="status">
           {data?.pages[0] && counted(data.pages[0].total, "session")}
+          {data?.pages[0]?.reading != null && ` · ${data.pages[0].reading}`}
         </span>
       </Filters>
       <BridgeAnswer query={query}>

@@ -1,0 +1,74 @@
+import { hash } from "node:crypto";
+import { entriesPerSource } from "./index-schema.ts";
+import type { Sql } from "./sqlite-file.ts";
+import type { Line } from "./transcript-line.ts";
+
+/** 48 bits tell ids apart, and are numbers that SQLite and JavaScript both have. */
+export const digestOf = (id: string): number => hash("sha256", id, "buffer").readUIntBE(0, 6);
+
+/** The digest by which a line is known in all files; null: it has no id. */
+export const lineOf = ({ uuid, copyOf }: Line): number | null => {
+  const id = copyOf || uuid;
+  return id === "" ? null : digestOf(id);
+};
+
+/** Whether a line says that it is another session's: 1: by that session's id, 2: as the copy of a line of it. */
+export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
+  copyOf !== "" ? 2 : session !== "" && session !== own ? 1 : 0;
+
+/**
+ * Decides anew in which of their entries these lines count; in the others they are inherited.
+ *
+ * | a line is the same in | if | it counts in |
+ * | --- | --- | --- |
+ * | one session | the uuid is the same | the session's own file, else the subagent's whose file comes first by name |
+ * | two sessions | the time is, too, or one says that it copies the other | the one that does not say it is another's, else whose file was made first, else was changed first |
+ *
+ * Files of one session and name are copies as a whole: one of them counts. Titles are about the session in which their leaf
+ * counts.
+ * @returns the sources and sessions for which this may change something
+ */
+export const settleLines = (
+  sql: Sql,
+  lines: readonly number[],
+): { sources: number[]; sessions: string[] } => {
+  if (lines.length === 0) return { sources: [], sessions: [] };
+  const digests = JSON.stringify(lines);
+  const titled = () =>
+    sql.all<{ session_id: string }>(
+      `SELECT session_id FROM titles WHERE session_id IS NOT NULL AND leaf IN ${listed}`,
+      digests,
+    );
+  const before = titled();
+  const changed = sql.all<{ number: number }>(
+    `UPDATE entries AS own SET inherited = EXISTS (${preceding}) WHERE line IN ${listed}
+       AND (inherited = 1 OR EXISTS (SELECT 1 FROM entries AS twin WHERE twin.line = own.line AND twin.id <> own.id))
+     RETURNING id / ${entriesPerSource} AS number`,
+    digests,
+  );
+  sql.run(`UPDATE titles SET session_id = (${ownerOfLeaf}) WHERE leaf IN ${listed}`, digests);
+  const sources = [...new Set(changed.map(({ number }) => number))];
+  const holders = sql.all<{ session_id: string }>(
+    `SELECT session_id FROM sources WHERE number IN ${listed}`,
+    JSON.stringify(sources),
+  );
+  return { sources, sessions: [...before, ...titled(), ...holders].map(({ session_id }) => session_id) };
+};
+
+const listed = "(SELECT value FROM json_each(?))";
+
+const holds = (source: string, entry: string): string =>
+  `${source}.number = ${entry}.id / ${entriesPerSource}`;
+
+const ownerOfLeaf = `SELECT session_id FROM entries JOIN sources ON ${holds("sources", "entries")}
+  WHERE line = titles.leaf AND inherited = 0 LIMIT 1`;
+
+const preceding = `SELECT 1 FROM entries AS twin
+  JOIN sources AS theirs ON ${holds("theirs", "twin")} JOIN sources AS ours ON ${holds("ours", "own")}
+  WHERE twin.line = own.line AND twin.id <> own.id AND CASE theirs.session_id = ours.session_id
+    WHEN 1 THEN theirs.name <> ours.name
+      AND (theirs.kind = 'subagent', theirs.name) < (ours.kind = 'subagent', ours.name)
+    ELSE (twin.at IS own.at OR 2 IN (twin.claim, own.claim))
+      AND (twin.claim > 0, theirs.created, theirs.modified, theirs.session_id)
+        < (own.claim > 0, ours.created, ours.modified, ours.session_id)
+  END`;
