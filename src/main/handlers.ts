@@ -182,7 +182,7 @@ export const createTaskCheck =
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
     requireAllowed(allow_hosts, profile);
-    if (options.setup_only !== true)
+    if (options.setup_only !== true && options.deliver_only !== true)
       await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     await secrets.requireSandbox(repoUrl);
     const isGiven = base_ref !== "" || repoUrl === "";

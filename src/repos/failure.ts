@@ -114,7 +114,7 @@ const knownFailures = (isPath: boolean): Known[] => [
   [
     unreachable,
     "the server cannot be reached or broke off.",
-    "Check the URL and the network, and try again.",
+    "Check the URL and the network.",
     true,
   ],
   [

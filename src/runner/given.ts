@@ -72,7 +72,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     };
     const place = await prepare(record, run, { profile, repos, onMade });
     const own = await checksOf(profile, place.own, { repos, signal: run.signal });
-    const isFirst = record.resumed_at === null && record.checking === null;
+    const delivers = record.options.deliver_only === true;
+    const isFirst = record.resumed_at === null && (record.checking === null || delivers);
     const mustPass = record.options.must_pass === true;
     const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));
     if (mustPass && own.length === 0 && isFirst)
@@ -89,7 +90,9 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const files: Attached = { parts: [], said: null };
     const forAgent = forAgentOf(setup, env);
     const given: Given = { run, profile, place, definitions, progress, within, forAgent, secrets, files };
-    if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
+    // Without an agent only checks need it.
+    const isNeeded = isFirst && (!delivers || definitions.length > 0);
+    if (setup !== null && isNeeded) await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
     Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
