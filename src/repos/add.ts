@@ -76,11 +76,7 @@ const addOwn = async (context: GitContext, request: AddWorktree): Promise<Worktr
 };
 
 /** Readies an existing worktree for its next agent, whose run has other limits, and perhaps another base. */
-const renew = async (
-  context: GitContext,
-  existing: OwnerFile,
-  request: AddWorktree,
-): Promise<OwnerFile> => {
+const renew = async (context: GitContext, existing: OwnerFile, request: AddWorktree): Promise<OwnerFile> => {
   const limits = request.wanted?.limits;
   const worktree = { ...existing.worktree, ...(await otherBase(context, existing, request)), limits };
   const { ownDir, gitDir, baseSha: tip } = worktree;

@@ -33,7 +33,8 @@ const explained = (error: unknown, what: string): { message: string; retryable: 
   const known = [...(credential === null ? [] : refusalsOf(credential)), ...knownFailures(isPath)].find(
     ([sign]) => sign.test(text),
   );
-  if (known === undefined) return { message: relevantLines(text), retryable: mayPass(error) || silent.test(text) };
+  if (known === undefined)
+    return { message: relevantLines(text), retryable: mayPass(error) || silent.test(text) };
   const [, meaning, advice, retryable = false] = known;
   return { message: `${meaning} (${relevantLines(text)})\nWhat to do: ${advice}`, retryable };
 };
@@ -111,12 +112,7 @@ const knownFailures = (isPath: boolean): Known[] => [
     "the server asks for credentials that the service does not have.",
     "Set GIT_HOST and GIT_HOST_TOKEN (https) or give the service's user an ssh key.",
   ],
-  [
-    unreachable,
-    "the server cannot be reached or broke off.",
-    "Check the URL and the network.",
-    true,
-  ],
+  [unreachable, "the server cannot be reached or broke off.", "Check the URL and the network.", true],
   [
     /repository '.*' not found|Repository not found|does not appear to be a git repository|no such (file|identity)|not valid: is this a git repository/i,
     `there is no git repository at this ${isPath ? "path of the service's machine" : "URL, or the service may not see it"}.`,

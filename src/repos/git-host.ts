@@ -80,7 +80,12 @@ const findOrOpen = (
     return Pull.parse(await api(context, repo, pulls, { method: "POST", input })).html_url;
   });
 
-const Pull = z.object({ html_url: z.string(), number: z.int(), draft: z.boolean(), body: z.string().nullable() });
+const Pull = z.object({
+  html_url: z.string(),
+  number: z.int(),
+  draft: z.boolean(),
+  body: z.string().nullable(),
+});
 
 /**
  * Adds a paragraph to the body of a pull request that `openPullRequest` gave, unless it is there.

@@ -8,6 +8,7 @@ import { capture, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
 import { branchRef, hasDirectory, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
+import { checkFilters } from "./filters.ts";
 import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, type Exchange, noteOwn, tipAtRemote } from "./lease.ts";
@@ -18,14 +19,18 @@ import { RepoError, type Worktree } from "./repos.ts";
 import { saveRefs, savedIn } from "./saved.ts";
 
 /**
- * Pushes the worktree's branch, and nothing else, to where the repository came from. Resolves to null; or to a sentence, when
- * the branch is checked out there and its work was saved in place of a push. @throws RepoError `push_failed`
+ * Pushes the worktree's branch, and nothing else, to where the repository came from. `isPushed` false: the branch is checked
+ * out there, and its work was saved in place of a push. @throws RepoError `push_failed`
  */
-export const pushBranch = (context: GitContext, worktree: Worktree): Promise<string | null> =>
+export const pushBranch = (
+  context: GitContext,
+  worktree: Worktree,
+): Promise<{ isPushed: boolean; warnings: string[] }> =>
   attempt(context, "push_failed", `push the branch ${worktree.branch} to ${worktree.repoUrl}`, async () => {
     const ref = branchRef(worktree);
     const { tip, refs, push } = await readyToPush(context, worktree);
     if (tip === null) throw new Error(`the worktree has no branch ${worktree.branch}`);
+    const warnings = await checkFilters(context, worktree, tip);
     const pushing = pushUnderLease(context, worktree, { tip, push });
     const isRefused = await unlessRefused(pushing, (error) => {
       if (!/branch is currently checked out/.test(error.said)) throw error;
@@ -35,12 +40,12 @@ export const pushBranch = (context: GitContext, worktree: Worktree): Promise<str
     // An older one would count as newer work than a rewritten branch.
     if (isRefused || (await readRefs(saved, [ref])).has(ref))
       await saveRefs(context, worktree, new Map([[ref, tip]]));
-    if (isRefused) return keptHere(worktree);
+    if (isRefused) return { isPushed: false, warnings: [...warnings, keptHere(worktree)] };
     await requireShown(context, worktree, tip);
     const owned = await readOwner(context, worktree.worktreeId);
     if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
     await writeTracking(worktree, { refs, tip }).catch(() => undefined);
-    return null;
+    return { isPushed: true, warnings };
   });
 
 const keptHere = ({ branch, repoUrl }: Worktree): string =>
@@ -92,7 +97,8 @@ const writeTracking = async (
 
 /**
  * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
- * what only a real push shows (hooks, protected branches). Resolves as `pushBranch`. @throws RepoError `push_failed`
+ * what only a real push shows (hooks, protected branches). Resolves to a
+ * warning when the branch is checked out there. @throws RepoError `push_failed`
  */
 export const tryPush = (context: GitContext, worktree: Worktree): Promise<string | null> =>
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {

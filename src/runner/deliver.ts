@@ -103,11 +103,11 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   return { ...patch, pr_url: url };
 };
 
-/** Pushes the branch; false, with a warning: its work is saved here in place of that. */
+/** Pushes the branch. False: its work is saved here in place of that. */
 const push = async ({ run, worktree, repos }: Work): Promise<boolean> => {
-  const whySaved = await repos.push(worktree, run.signal);
-  if (whySaved !== null) run.warn(whySaved);
-  return whySaved === null;
+  const { isPushed, warnings } = await repos.push(worktree, run.signal);
+  for (const warning of warnings) run.warn(warning);
+  return isPushed;
 };
 
 const openPullRequest = (delivery: Delivery, { isDraft }: { isDraft: boolean }) => {
