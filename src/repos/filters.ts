@@ -30,16 +30,8 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
   attempt(context, "push_failed", "look for files that a filter must change", async () => {
     const { baseSha, ownDir } = worktree;
     const trees = [tip, baseSha ?? []].flat();
-    const grep = [
-      "grep",
-      "-h",
-      "-o",
-      "-E",
-      "filter=[^[:space:]]+",
-      ...trees,
-      "--",
-      ":(glob)**/.gitattributes",
-    ];
+    const options = "-h -o -E filter=[^[:space:]]+".split(" ");
+    const grep = ["grep", ...options, ...trees, "--", ":(glob)**/.gitattributes"];
     const declared = filtersIn((await runGitOrNull(context, ownDir, grep))?.stdout ?? "");
     if (declared.every((name) => name === "lfs")) return [];
     const added = (await listNewObjects(context, worktree, tip)).split("\n");
@@ -69,7 +61,7 @@ const isText = (head: string): boolean => !head.includes("\0");
 const isPlain = (name: string, head: string): boolean =>
   head !== "" &&
   !/^(\0GITCRYPT|U2FsdGVkX1|age-encryption)/.test(head) &&
-  (isText(head) || /^git-crypt/.test(name));
+  (isText(head) || name.startsWith("git-crypt"));
 
 type File = { path: string; name: string; head: string };
 

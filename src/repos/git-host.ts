@@ -39,20 +39,17 @@ export const openPullRequest = async (
     } catch (error) {
       if (refusalOf(error)?.status !== 422) throw error;
       const { branch: usual, also } = await askHead(context, repoUrl, baseRef);
-      if (also === "branch") throw error;
       if (also === "tag")
         return without(
           `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
         );
+      if (also === "branch" || usual === null || usual === branch) throw error;
       const gone = `The base "${baseRef}" is no longer at the remote`;
-      const advice = "What to do: Name a branch that is there: svc continue JOB --base BRANCH --deliver.";
-      const refuse = (why: string): never => {
-        throw new RepoError("pr_failed", `${gone}, and ${why}.\n${advice}`);
-      };
-      if (usual === null || usual === branch) return refuse("there is no default branch to go to");
       const url = await openTo(usual).catch((cause: unknown) => {
         if (refusalOf(cause) === null || mayPass(cause)) throw cause;
-        return refuse(`a pull request to its default branch ${usual} was refused: ${String(cause)}`);
+        const why = `${gone}, and a pull request to its default branch ${usual} was refused: ${String(cause)}.`;
+        const advice = "Name a branch that is there: svc continue JOB --base BRANCH --deliver.";
+        throw new RepoError("pr_failed", `${why}\nWhat to do: ${advice}`, { cause });
       });
       return { url, reason: `${gone}: the pull request goes to ${usual}, its default branch.` };
     }

@@ -21,7 +21,7 @@ const Refusal = z.object({
   message: z.string(),
   response: z.object({ headers: z.record(z.string(), z.unknown()) }).optional(),
 });
-export type Refusal = z.infer<typeof Refusal>;
+type Refusal = z.infer<typeof Refusal>;
 
 /** What a host has answered; null: the error is of another kind. */
 export const refusalOf = (error: unknown): Refusal | null => Refusal.safeParse(error).data ?? null;

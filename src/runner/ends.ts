@@ -112,12 +112,14 @@ export const failureOf = (error: unknown, { attempt, id }: JobRecord, progress: 
     retryable: boolean,
     text = message(error),
   ): Outcome => ({ kind: "failed", patch: { failure_reason: reason, retryable, error: text } });
-  const isDone = progress.agent !== null || progress.checking !== null;
   if (error instanceof RepoError && error.again && attempt < maxAttempts)
     return { kind: "requeue", patch: { pid: null, process: null } };
-  if (error instanceof RepoError && isDone && ["push_failed", "pr_failed"].includes(error.reason))
-    return failed(error.reason, error.retryable, withDelivery(error.message, id));
-  if (error instanceof RepoError) return failed(error.reason, error.retryable);
+  if (error instanceof RepoError)
+    return failed(
+      error.reason,
+      error.retryable,
+      isUndelivered(error, progress) ? withDelivery(error.message, id) : error.message,
+    );
   if (error instanceof ProfileError) return failed(error.reason, false);
   if (error instanceof NotExchanged) return failed("worktree_failed", false);
   if (error instanceof SetupError) return failed("setup_failed", error.retryable);
@@ -125,6 +127,9 @@ export const failureOf = (error: unknown, { attempt, id }: JobRecord, progress: 
   if (error instanceof UnknownSession) return failed("agent_error", false);
   return failed("internal", true);
 };
+
+const isUndelivered = ({ reason }: RepoError, { agent, checking }: Progress): boolean =>
+  ["push_failed", "pr_failed"].includes(reason) && (agent !== null || checking !== null);
 
 /** Why work was not delivered, with the command that delivers it. */
 export const withDelivery = (text: string, jobId: string): string => {

@@ -221,7 +221,7 @@ test("a host that never answers is given up after SERVICE_GIT_TIMEOUT, and the w
 const creationsOfPulls = (name: string): number =>
   host.requests.filter(({ method, url }) => method === "POST" && url.endsWith(`/${name}/pulls`)).length;
 
-test.concurrent("one bad answer of the host costs no delivery, and what was made although its answer was lost is not made twice", async () => {
+test("one bad answer of the host costs no delivery, and what was made although its answer was lost is not made twice", async () => {
   const faults = [
     { what: "git_read", how: 500 },
     { what: "push", how: 503 },

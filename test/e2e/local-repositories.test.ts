@@ -118,7 +118,7 @@ test.each(["without a remote", "with one"])(
 );
 
 test("a branch that is checked out in a linked worktree, or only while the agent works, is kept as well", async () => {
-  const service = await startService();
+  const service = await startService({ env: { SERVICE_AGENT_SANDBOX: "off" } });
   const { work } = await makeRemote();
   const first = await asks(service).run({ task: "Do it", repo_url: work });
   expect(await git(work, "rev-parse", `${first.branch}`)).toBe(first.commit_sha);
