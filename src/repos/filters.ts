@@ -34,9 +34,11 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
     const grep = ["grep", ...options, ...trees, "--", ":(glob)**/.gitattributes"];
     const declared = filtersIn((await runGitOrNull(context, ownDir, grep))?.stdout ?? "");
     if (declared.every((name) => name === "lfs")) return [];
-    const added = (await listNewObjects(context, worktree, tip)).split("\n");
-    const listing = ["ls-tree", "-r", "--full-tree", "--format=%(objectname) %(path)", baseSha ?? emptyTree];
-    const based = (await runGit(context, ownDir, listing, { encoding: "latin1" })).stdout.split("\n");
+    const added = (await listNewObjects(context, worktree, { tip, only: "blob" })).split("\n");
+    const format = "--format=%(objecttype) %(objectname) %(path)";
+    const listing = ["ls-tree", "-r", "-z", "--full-tree", format, baseSha ?? emptyTree];
+    const { stdout } = await runGit(context, ownDir, listing, { encoding: "latin1" });
+    const based = stdout.split("\0").flatMap((line) => (line.startsWith("blob ") ? [line.slice(5)] : []));
     // What the base encrypts stays to be encrypted, also when the agent has changed .gitattributes.
     const filters = new Map<string, string>();
     for (const tree of trees)
@@ -101,7 +103,9 @@ const readHeads = async (
   { ownDir }: Worktree,
   { lines, filters, most = Infinity }: Lines & { most?: number },
 ): Promise<File[]> => {
-  const filtered = lines.filter((line) => filters.has(line.slice(41))).slice(0, most);
+  // A path with a line break would be two objects.
+  const isFiltered = (line: string): boolean => filters.has(line.slice(41)) && !line.includes("\n");
+  const filtered = lines.filter(isFiltered).slice(0, most);
   const files = filtered.map((line) => ({
     path: line.slice(41),
     name: filters.get(line.slice(41)) ?? "",

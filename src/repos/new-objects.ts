@@ -15,19 +15,19 @@ export type NewObjects = {
 /** Reads the objects that a push of the commit would bring: messages, names of files, contents, targets of links. */
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
   attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
-    const input = pathBytes(await listNewObjects(context, worktree, asked.tip));
+    const input = pathBytes(await listNewObjects(context, worktree, asked));
     await readObjects(context, worktree.ownDir, { ...asked, input });
   });
 
-/** The objects that a push of the commit would bring, a line each: an id, and of files a space and a path in bytes. */
+/** The objects that a push of the commit would bring, a line each: an id and, of files, a space and a path in bytes. */
 export const listNewObjects = async (
   context: GitContext,
   { ownDir, cacheDir, baseSha }: Worktree,
-  tip: string,
+  { tip, only }: { tip: string; only?: "blob" },
 ): Promise<string> => {
   const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
   const input = [tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");
-  const list = ["rev-list", "--objects", "--stdin"];
+  const list = ["rev-list", "--objects", "--stdin", ...(only ? [`--filter=object:type=${only}`] : [])];
   return (await runGit(context, ownDir, list, { input, encoding: "latin1" })).stdout;
 };
 

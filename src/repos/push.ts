@@ -97,8 +97,8 @@ const writeTracking = async (
 
 /**
  * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
- * what only a real push shows (hooks, protected branches). Resolves to a
- * warning when the branch is checked out there. @throws RepoError `push_failed`
+ * what only a real push shows (hooks, protected branches). Resolves to a warning when the branch is checked out there.
+ * @throws RepoError `push_failed`
  */
 export const tryPush = (context: GitContext, worktree: Worktree): Promise<string | null> =>
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
