@@ -69,7 +69,7 @@ export const mayPass = (error: unknown): boolean => {
 };
 
 /** Seconds before the second and the third try. */
-const pauses = [1, 3];
+const pauses = [0.5, 2];
 
 /** Seconds that a caller of the service is kept waiting for a rate limit. */
 const longestWait = 60;
