@@ -82,6 +82,24 @@ test("commits of others stay: a push names those that it would leave behind, and
   await expect(push()).rejects.toThrow('"a change" by someone');
 });
 
+test("what a host makes to update a branch, a merge without changes of its own, is no work of others", async () => {
+  const { remote, worktree, theirs, again, push, git, tip, atRemote } = await pushedTwice();
+  await remote.commit({ "main.txt": "1\n" });
+  const main = await plainGit(remote.url, "rev-parse", "main");
+  await plainGit(remote.work, "fetch", "--quiet", remote.url, worktree.branch);
+  await plainGit(remote.work, "checkout", "--quiet", "-B", "theirs", "FETCH_HEAD");
+  await plainGit(remote.work, "merge", "--quiet", "--no-edit", main);
+  await plainGit(remote.work, "push", "--quiet", remote.url, `HEAD:${worktree.branch}`);
+  await again();
+  await git("rebase", "--quiet", "origin/main");
+  await push();
+  expect(await atRemote()).toBe(await tip());
+  await theirs("main.txt");
+  await again();
+  await git("reset", "--quiet", "--hard", "HEAD~1");
+  await expect(push()).rejects.toThrow("commits of others");
+});
+
 test("a branch that is gone at the remote is pushed anew, and one that somebody rewrote is taken over", async () => {
   const { remote, worktree, theirs, again, push, git, tip, atRemote } = await pushedTwice();
   await plainGit(remote.url, "update-ref", "-d", `refs/heads/${worktree.branch}`);

@@ -13,8 +13,9 @@ import type { Worktree } from "./repos.ts";
  *
  * | a commit that the push leaves behind                                    |                     |
  * |-------------------------------------------------------------------------|---------------------|
- * | is one that the service has pushed, or is on another branch of the remote | goes              |
+ * | is one that the service pushed, or is on another branch of the remote   | goes                |
  * | has the author and the author date of one that is pushed (a rebase)     | goes                |
+ * | changes nothing itself (a merge without conflicts, an empty commit)     | goes                |
  * | is any other                                                            | the push is refused |
  */
 
@@ -51,7 +52,12 @@ export const compareWithRemote = async (
   // A copy may have come with another branch.
   const all = await listCommits(context, worktree, [tip, `^${theirs}`]);
   const copied = new Set(all.right.map(({ author }) => author));
-  return { lost: foreign.filter(({ author }) => !copied.has(author)), own };
+  const missing = foreign.filter(({ author }) => !copied.has(author));
+  // Nothing is shown of a commit without changes of its own, such as the merge of a host that updates a branch.
+  const input = missing.map(({ id }) => `${id}\n`).join("");
+  const show = ["diff-tree", "--stdin", "--root", "-r", "-c", "--name-only"];
+  const shown = (await runGit(context, worktree.ownDir, show, { input })).stdout.split("\n");
+  return { lost: missing.filter(({ id }) => shown.includes(id)), own };
 };
 
 /** `left`: only the first side of a symmetric difference has them. */
