@@ -134,7 +134,7 @@ test("a follow-up may name another base; one that is gone is replaced by the def
   await remote.commit({ "dev.txt": "1\n" }, { branch: "dev" });
   const on = async (baseRef: string) => addTo(repos, await fetchInto(repos, repo.url), "one", { baseRef });
   expect(await on("dev")).toMatchObject({ baseRef: "dev", baseSha: worktree.baseSha });
-  await expect(on("nowhere")).rejects.toThrow("It has: dev, main");
+  await expect(on("nowhere")).rejects.toThrow('has no branch or tag "nowhere"');
   await plainGit(remote.url, "branch", "-D", "dev");
   expect(await on("dev")).toMatchObject({ baseRef: "dev" });
   await repos.removeWorktree(worktree, never);
