@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1093,
   place: 1258,
   profiles: 2343,
-  repos: 5690,
+  repos: 5700,
   runner: 2549,
   sandbox: 1479,
   secrets: 443,
