@@ -62,9 +62,13 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     )
     .argument(...jobId)
     .argument("[task]", "what the agent is to do next; - reads it from standard input")
-    .option("-p, --profile <name>", "another profile");
+    .option("-p, --profile <name>", "another profile")
+    .option("--base, --base-ref <ref>", "another branch for the pull request to go to")
+    .option("--deliver", "deliver the work as it is: push it, open the pull request, start no agent");
   submitOptions(resume)
-    .addHelpText(...examples('svc continue latest "Now add a test" --wait'))
+    .addHelpText(
+      ...examples('svc continue latest "Now add a test" --wait', "svc continue latest --deliver --base main"),
+    )
     .action(lazily(async () => (await import("./commands/again.ts")).continueJob));
   program
     .command("answer")

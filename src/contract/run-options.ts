@@ -90,6 +90,11 @@ const values = {
     true,
   ),
   setup_only: optional(z.boolean(), "Whether the job ends after its setup: no agent is started", true),
+  deliver_only: optional(
+    z.boolean(),
+    "Whether the job only delivers the work of session_id, with the task and title of its job: no agent is started",
+    true,
+  ),
 };
 
 /** What a submission changes for its own job alone. Null: not given. */

@@ -24,13 +24,28 @@ export type NewRecord = {
   sessionCwd?: string | null;
   /** Instance on whose disk the worktree is; null: any instance may run the job. */
   boundTo: string | null;
+  /** The job whose work is only delivered. Default: none. */
+  delivers?: JobRecord | null;
 };
 
 const noRepository =
   "No repository was given: the agent works in a directory of its own, and nothing is pushed";
 
 /** The record of a job as it is accepted. */
-export const newRecord = ({
+export const newRecord = (request: NewRecord): JobRecord => ({
+  ...workingRecord(request),
+  ...(request.delivers ? workOf(request.delivers, request.input) : {}),
+});
+
+/** What a job that only delivers takes over: its agent counts as ended. */
+const workOf = ({ task, output, summary, options }: JobRecord, { options: own }: RunTaskInput) => ({
+  task,
+  output,
+  options: { ...jobOptions(own), title: own.title ?? options.title },
+  checking: { report: { outcome: "changed" as const, summary: summary ?? "", question: "" }, tell: false },
+});
+
+const workingRecord = ({
   now,
   input,
   profile,

@@ -77,7 +77,7 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
       events.append(record.id, record.attempt, { type: "warning", message: text });
       // Added to warnings that other writers may have recorded in the meantime. A job that was cancelled, or called lost,
       // has its final state before its run has ended.
-      note(({ warnings }) => ({ warnings: [...warnings, text] }), true, whileItRuns);
+      note(({ warnings }) => ({ warnings: [...new Set([...warnings, text])] }), true, whileItRuns);
     },
     note: (patch, options) => note(redactDeep(patch, redact), options?.lazy),
     record: write,

@@ -85,7 +85,7 @@ export const claimed = async (
       process: null,
       pid: null,
       resumed_at: null,
-      checking: null,
+      checking: record.options.deliver_only === true ? record.checking : null,
       worked_ms: 0,
       stages: [...record.stages, { stage: "claimed", at: at.toISOString(), attempt }],
     }),

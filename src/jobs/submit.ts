@@ -42,6 +42,11 @@ export const createSubmit = (deps: Dependencies) => {
     const { principal } = context;
     const idempotency = idempotencyOf(context.idempotencyKey, principal, input);
     const previous = await findPrevious(input);
+    if (input.options.deliver_only === true && previous === null)
+      throw new ServiceError(
+        "invalid_request",
+        "options.deliver_only: needs session_id, the session whose work is to be delivered",
+      );
     const accept = (worktree: NamedWorktree | null): Promise<JobRecord> =>
       enqueue(completed(input, previous, worktree), { previous, worktree, idempotency, principal });
     return input.worktree_id === "" ? accept(null) : deps.joinWorktree(input.worktree_id, accept);
@@ -78,6 +83,7 @@ export const createSubmit = (deps: Dependencies) => {
         worktree,
         sessionCwd: origin.previous?.session_cwd ?? null,
         boundTo,
+        delivers: input.options.deliver_only === true ? origin.previous : null,
       });
     const { record, created } = await createWith(fresh);
     if (!created && record.idempotency?.body !== idempotency?.body) {
@@ -151,7 +157,8 @@ const completed = (
     return { ...input, repo_url, base_ref: worktree.baseRef };
   }
   if (input.repo_url !== "" || previous === null) return input;
-  const { repo_url, base_ref } = previous;
+  const { repo_url } = previous;
+  const base_ref = input.base_ref || previous.base_ref;
   const repositories = input.repositories.length > 0 ? input.repositories : alsoOf(previous);
   return { ...input, repo_url, base_ref, repositories };
 };

@@ -181,8 +181,13 @@ export const createTaskCheck =
     await Promise.all([...urls.map(repos.checkLocalRepository), profiles.checkMcpFile(file_path)]);
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
+    if (options.deliver_only === true && !profile.auto_pr)
+      throw new ServiceError(
+        "invalid_request",
+        `options.deliver_only: the profile ${profile.name} pushes nothing; give one with auto_pr: true`,
+      );
     requireAllowed(allow_hosts, profile);
-    if (options.setup_only !== true)
+    if (options.setup_only !== true && options.deliver_only !== true)
       await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     await secrets.requireSandbox(repoUrl);
     const isGiven = base_ref !== "" || repoUrl === "";

@@ -20,6 +20,7 @@ import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-context.ts";
 import { replace, restoreGitDirectory } from "./git-directory.ts";
 import { importCommits } from "./import.ts";
+import { compareWithRemote, tipAtRemote } from "./lease.ts";
 import { fillPointers } from "./lfs-download.ts";
 import { openWorktree } from "./open-worktree.ts";
 import {
@@ -69,18 +70,15 @@ const addOwn = async (context: GitContext, request: AddWorktree): Promise<Worktr
       throw new Error(`it exists already, for ${existing.worktree.repoUrl || "jobs without a repository"}`);
     if (existing?.ready !== true || !(await hasDirectory(existing.worktree)))
       return makeOrRepair(context, request, existing);
-    const renewed = await renew(context, existing, request.wanted?.limits);
+    const renewed = await renew(context, existing, request);
     return catchUp(context, renewed);
   });
 };
 
-/** Readies an existing worktree for its next agent, whose run has other limits. */
-const renew = async (
-  context: GitContext,
-  existing: OwnerFile,
-  limits: Wanted["limits"],
-): Promise<OwnerFile> => {
-  const worktree = { ...existing.worktree, limits };
+/** Readies an existing worktree for its next agent, whose run has other limits, and perhaps another base. */
+const renew = async (context: GitContext, existing: OwnerFile, request: AddWorktree): Promise<OwnerFile> => {
+  const limits = request.wanted?.limits;
+  const worktree = { ...existing.worktree, ...(await otherBase(context, existing, request)), limits };
   const { ownDir, gitDir, baseSha: tip } = worktree;
   if ((await lstat(gitDir).catch(() => null))?.isDirectory() === true) {
     const { agent } = await openWorktree(context, worktree);
@@ -91,9 +89,36 @@ const renew = async (
     await writeClone(context, worktree, { agent: null, tip, index: indexOf(ownDir) });
   }
   const renewed = { ...existing, worktree };
-  const isSame = JSON.stringify(limits) === JSON.stringify(existing.worktree.limits);
+  const isSame = JSON.stringify(worktree) === JSON.stringify(existing.worktree);
   if (!isSame || existing.instance !== context.settings.podName) await writeOwner(context, renewed);
   return renewed;
+};
+
+/** The base that a follow-up names in place of the worktree's, and the commit at which the branch leaves it; else nothing. */
+const otherBase = async (
+  context: GitContext,
+  { worktree }: OwnerFile,
+  { repo, baseRef }: AddWorktree,
+): Promise<Partial<Worktree>> => {
+  if (repo === null || baseRef === "" || baseRef === worktree.baseRef) return {};
+  const { ownDir: gitDir, cacheDir } = worktree;
+  const refs = await readRefs(cacheDir, remoteRefs);
+  const base = await resolveBase(context, { url: repo.url, baseRef, refs, gitDir: cacheDir });
+  const { agent } = await openWorktree(context, worktree);
+  const tip = agent.refs.get(branchRef(worktree)) ?? null;
+  if (tip !== null) await importCommits(context, worktree, [tip]);
+  return { ...base, baseSha: await forkOf(context, gitDir, { baseSha: base.baseSha, tip }) };
+};
+
+/** The commit at which a branch leaves its base: their newest common one. */
+const forkOf = async (
+  context: GitContext,
+  gitDir: string,
+  { baseSha, tip }: { baseSha: string | null; tip: string | null },
+): Promise<string | null> => {
+  if (baseSha === null || tip === null) return baseSha;
+  const fork = await runGitOrNull(context, gitDir, ["merge-base", "--end-of-options", baseSha, tip]);
+  return fork?.stdout.trim() ?? baseSha;
 };
 
 const makeOrRepair = async (
@@ -139,6 +164,10 @@ const make = async (
   await openWorktree(context, worktree);
   const leftOut = start === null ? [] : await checkOut(context, worktree, { start, saved, request });
   worktree.warnings.push(...branchInTheWay(refs, branch));
+  if (known === null && !["", base.baseRef].includes(request.baseRef))
+    worktree.warnings.push(
+      `The base "${request.baseRef}" is no longer at the remote: the work goes to ${base.baseRef}, its default branch.`,
+    );
   const index = await indexHiding(context, worktree, leftOut);
   await writeClone(context, worktree, { agent: null, tip: start, index });
   await writeOwner(context, { ...owned, leftOut, ready: true });
@@ -201,11 +230,9 @@ const startOf = async (
   const tip = await tipOfBranch(context, saved, { refs, branch });
   if (known !== null) return { baseRef: known.baseRef, baseSha: known.baseSha, start: tip ?? known.baseSha };
   if (repo === null) return { baseRef: asked, baseSha: null, start: tip };
-  const wanted = { url: repo.url, baseRef: asked, refs, gitDir: saved };
+  const wanted = { url: repo.url, baseRef: asked, refs, gitDir: saved, mayBeGone: tip !== null };
   const { baseRef, baseSha } = await resolveBase(context, wanted);
-  if (tip === null || baseSha === null) return { baseRef, baseSha, start: tip ?? baseSha };
-  const fork = await runGitOrNull(context, saved, ["merge-base", "--end-of-options", baseSha, tip]);
-  return { baseRef, baseSha: fork?.stdout.trim() ?? baseSha, start: tip };
+  return { baseRef, baseSha: await forkOf(context, saved, { baseSha, tip }), start: tip ?? baseSha };
 };
 
 /** The tip that an earlier worktree gave the branch: the saved one, or the pushed one if it is newer. */
@@ -230,31 +257,40 @@ const branchInTheWay = (refs: Refs, branch: string): string[] => {
 };
 
 /**
- * Takes over what others have pushed to a worktree's branch, as last fetched: a fast-forward of a clean tree. Where that is
- * not possible, nothing is changed, and `behind` is a sentence for user and agent.
+ * Takes over what others have pushed to a worktree's branch, as last fetched, into a clean tree: a fast-forward, or a rewritten
+ * branch when the worktree has nothing that was not pushed. Where that is not possible, nothing is changed, and `behind` is a
+ * sentence for user and agent. Otherwise `atRemote` tells the agent what the remote has.
  */
 const catchUp = async (context: GitContext, owned: OwnerFile): Promise<Worktree> => {
-  const { worktree } = owned;
-  const { ownDir, branch, cacheDir } = worktree;
-  const tracked = `${remoteBranches}${branch}`;
-  const theirs = (await readRefs(cacheDir, [tracked])).get(tracked);
-  if (theirs === undefined) return worktree;
+  const { worktree, pushed } = owned;
+  const { ownDir, branch } = worktree;
+  const theirs = await tipAtRemote(worktree);
+  if (theirs === null) return pushed === null ? worktree : { ...worktree, atRemote: goneAtRemote(branch) };
+  const caughtUp = { ...worktree, atRemote: hasAtRemote(branch, theirs) };
   const { agent } = await openWorktree(context, worktree);
   const ours = agent.refs.get(branchRef(worktree));
-  if (ours !== undefined) await importCommits(context, worktree, [ours]);
-  if (ours !== undefined && (await isAncestor(context, ownDir, { ancestor: theirs, of: ours })))
-    return worktree;
-  if (ours !== undefined && agent.on === branchRef(worktree))
-    if (await isAncestor(context, ownDir, { ancestor: ours, of: theirs })) {
+  if (ours !== undefined) {
+    await importCommits(context, worktree, [ours]);
+    if (await isAncestor(context, ownDir, { ancestor: theirs, of: ours })) return caughtUp;
+    const { lost } = await compareWithRemote(context, worktree, { tip: ours, theirs });
+    const isOlder = ours === pushed || (await isAncestor(context, ownDir, { ancestor: ours, of: theirs }));
+    if (isOlder && agent.on === branchRef(worktree)) {
       const state = await capture(context, worktree);
-      if (await fastForward(context, { owned, state, commit: theirs })) return worktree;
-    }
-  const behind = `The branch ${branch} has commits at the remote that this worktree lacks, up to ${theirs}: merge origin/${branch} before the work is done, or the push will be refused.`;
+      if (await takeOver(context, { owned, state, commit: theirs })) return caughtUp;
+    } else if (lost.length === 0) return caughtUp;
+  }
+  const behind = `The branch ${branch} has commits at the remote that this worktree lacks, up to ${theirs}: merge origin/${branch}, or rebase onto it, before the work is done, or the push will be refused.`;
   return { ...worktree, behind, warnings: [behind, ...worktree.warnings] };
 };
 
+const hasAtRemote = (branch: string, tip: string): string =>
+  `The remote has the branch ${branch} up to ${tip}. You may rewrite commits of yours there (amend, squash, rebase); commits of others must stay.`;
+
+const goneAtRemote = (branch: string): string =>
+  `The remote has no branch ${branch} any more: it was merged or deleted. What you commit is pushed as a new one.`;
+
 /** False: there are changes, or a file that git ignores is in the way. */
-const fastForward = async (
+const takeOver = async (
   context: GitContext,
   { owned, state, commit }: { owned: OwnerFile; state: Captured; commit: string },
 ): Promise<boolean> => {
@@ -265,17 +301,17 @@ const fastForward = async (
   const checked = { gitDir: ownDir, url: worktree.repoUrl };
   const { links, submodules } = await specialEntries(context, checked, commit);
   if (await movesSubmodule(worktree, submodules)) return false;
-  // A merge writes into its git directory, which is therefore one behind the wall.
-  const steered = join(scratchOf(ownDir), "merge");
+  // A checkout writes into its git directory, which is therefore one behind the wall.
+  const steered = join(scratchOf(ownDir), "checkout");
   await removeTree(steered);
   await restoreGitDirectory(context, steered, { url: "", bare: false });
   await replace(join(steered, "HEAD"), `${head}\n`);
-  const args = ["merge", "--ff-only", "--no-overwrite-ignore", "--quiet", commit];
-  const merged = await unlessRefused(runGit(context, { path, ownDir, index, steered }, args), () => null);
-  if (merged === null) return false;
+  const args = ["checkout", "--no-overwrite-ignore", "--quiet", "--detach", commit];
+  const switched = await unlessRefused(runGit(context, { path, ownDir, index, steered }, args), () => null);
+  if (switched === null) return false;
   const left = await leaveOutEscapingLinks(worktree, links);
   const leftOut = links.filter((link) => left.includes(link) || owned.leftOut.includes(link));
-  await writeOwner(context, { ...owned, leftOut });
+  await writeOwner(context, { ...owned, leftOut, pushed: commit });
   await runGit(context, worktree, ["read-tree", "-i", "--reset", commit]);
   const hiding = await indexHiding(context, worktree, leftOut);
   await writeClone(context, worktree, { agent, tip: commit, index: hiding });

@@ -1,8 +1,9 @@
-import { lstat } from "node:fs/promises";
+import { lstat, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { cacheDirectory, cacheGitDir, noRepository, runGit, type GitContext } from "./git-context.ts";
 import { textOf, urlOfConfig, withoutLeftovers } from "./git-directory.ts";
+import { pushedDirectory } from "./lease.ts";
 import { namesIn } from "./owner-file.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { savedIn } from "./saved.ts";
@@ -21,8 +22,17 @@ const keysOf = async ({ settings }: GitContext): Promise<(string | null)[]> => {
  */
 export const expireRefs = async (context: GitContext, before: Date): Promise<number> => {
   let expired = 0;
-  for (const key of await keysOf(context)) expired += await expireIn(context, key, before);
+  for (const key of await keysOf(context)) {
+    expired += await expireIn(context, key, before);
+    await forgetPushed(pushedDirectory(cacheGitDir(context, key)), before);
+  }
   return expired;
+};
+
+/** Forgets which commits were pushed to branches that got none since. */
+const forgetPushed = async (directory: string, before: Date): Promise<void> => {
+  for (const file of (await namesIn(directory)).map((name) => join(directory, name)))
+    if ((await lstat(file)).mtime < before) await rm(file);
 };
 
 const expireIn = async (context: GitContext, key: string | null, before: Date): Promise<number> => {

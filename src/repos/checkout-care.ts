@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fetchRepo } from "./cache.ts";
 import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
+import { filtersIn } from "./filters.ts";
 import { runGit, type GitContext } from "./git-context.ts";
 import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import { askHead, resolveBase } from "./ref.ts";
@@ -128,20 +129,28 @@ export const checkoutWarnings = async (
     warnings.push(
       `Submodules are not checked out: ${listed([...submodules.keys()])}. svc run --submodules checks them out (options.submodules, or submodules: true in the profile).`,
     );
-  if (!wanted.lfs && (await usesLfs(path, attributes)))
+  const filters = await filtersOf(path, attributes);
+  if (!wanted.lfs && filters.has("lfs"))
     warnings.push(
       "Files kept in Git LFS are not downloaded: the worktree holds their pointers. svc run --lfs downloads them (options.lfs, or lfs: true in the profile).",
+    );
+  filters.delete("lfs");
+  if (filters.size > 0)
+    warnings.push(
+      `Filters of .gitattributes do not run here (${listed([...filters])}): their files are as the repository stores them, and new ones are not encrypted or filtered.`,
     );
   return warnings;
 };
 
-const usesLfs = async (root: string, attributes: string[]): Promise<boolean> => {
+/** Names of the filters in `.gitattributes` files. */
+const filtersOf = async (root: string, attributes: string[]): Promise<Set<string>> => {
+  const names = new Set<string>();
   for (const path of attributes.slice(0, 100).map((file) => inside(root, file))) {
     const found = await lstat(path).catch(() => null);
     if (found?.isFile() !== true || found.size >= 1_000_000) continue;
-    if (/\bfilter=lfs\b/.test(await readFile(path, "latin1"))) return true;
+    for (const name of filtersIn(await readFile(path, "latin1"))) names.add(name);
   }
-  return false;
+  return names;
 };
 
 const listed = (paths: string[]): string => {

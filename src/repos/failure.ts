@@ -1,5 +1,6 @@
 import { GitError } from "../lib/git.ts";
 import { staticToken, type GitContext } from "./git-context.ts";
+import { mayPass, unreachable } from "./host-call.ts";
 import { NotCaptured, RepoError } from "./repos.ts";
 
 /**
@@ -32,10 +33,13 @@ const explained = (error: unknown, what: string): { message: string; retryable: 
   const known = [...(credential === null ? [] : refusalsOf(credential)), ...knownFailures(isPath)].find(
     ([sign]) => sign.test(text),
   );
-  if (known === undefined) return { message: relevantLines(text), retryable: false };
+  if (known === undefined)
+    return { message: relevantLines(text), retryable: mayPass(error) || silent.test(text) };
   const [, meaning, advice, retryable = false] = known;
   return { message: `${meaning} (${relevantLines(text)})\nWhat to do: ${advice}`, retryable };
 };
+
+const silent = /^no answer within/;
 
 type Known = [sign: RegExp, meaning: string, advice: string, retryable?: boolean];
 
@@ -61,8 +65,14 @@ const largerDisk = "Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WOR
 const knownFailures = (isPath: boolean): Known[] => [
   [
     /\[rejected\].*\((non-fast-forward|fetch first|stale info)/,
-    "the branch exists there with other commits.",
-    "Delete or rename it there, or push the branch by hand.",
+    "the branch there changes again and again.",
+    "Wait until nobody else pushes to it.",
+    true,
+  ],
+  [
+    /denying non-fast-forward|cannot force-push/i,
+    "the remote lets nobody rewrite the branch.",
+    'Allow it there, or keep its commits: svc continue JOB "Merge what the remote has of the branch".',
   ],
   [
     /'refs\/heads\/[^']+' exists; cannot create|directory\/file conflict/,
@@ -102,12 +112,7 @@ const knownFailures = (isPath: boolean): Known[] => [
     "the server asks for credentials that the service does not have.",
     "Set GIT_HOST and GIT_HOST_TOKEN (https) or give the service's user an ssh key.",
   ],
-  [
-    /Could not resolve host|Failed to connect|Connection (refused|reset|timed out)|Network is unreachable|No route to host|Operation timed out|gnutls_handshake|SSL (connection|certificate|peer)|returned error: 5\d\d|early EOF|unexpected disconnect|the remote end hung up/i,
-    "the server cannot be reached or broke off.",
-    "Check the URL and the network, and try again.",
-    true,
-  ],
+  [unreachable, "the server cannot be reached or broke off.", "Check the URL and the network.", true],
   [
     /repository '.*' not found|Repository not found|does not appear to be a git repository|no such (file|identity)|not valid: is this a git repository/i,
     `there is no git repository at this ${isPath ? "path of the service's machine" : "URL, or the service may not see it"}.`,

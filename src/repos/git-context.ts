@@ -4,6 +4,7 @@ import { isLoopbackHost } from "../config/formats.ts";
 import type { Settings } from "../config/variables.ts";
 import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
+import { callHost } from "./host-call.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
 import { type Confine, type Tree, wallFor } from "./wall.ts";
 
@@ -158,7 +159,7 @@ type RemoteCall = Pick<GitCall, "input" | "config"> & {
 /**
  * Runs git with what it needs to reach the server of this URL and no other: the allowed protocol and, for the git host, a
  * credential helper that reads the token from the environment of the git process. The token is in no argument, file or
- * URL. A token that the host refuses (it was revoked) is replaced once.
+ * URL. A token that the host refuses (it was revoked) is replaced once. A server whose fault may pass is asked again.
  */
 export const runRemote = async (
   context: GitContext & Partial<LockedContext>,
@@ -172,8 +173,11 @@ export const runRemote = async (
   const narrowed = mayBeMissing ? null : onGitHost(url, gitHost);
   const run = async (isRetry: boolean): Promise<GitOutput> => {
     const token = takesToken(url, gitHost) ? await tokens.get(narrowed, signal) : null;
-    if (token === null) return runGit(context, where, args, { variables: protocol, input, config });
-    const running = runGit(context, where, args, {
+    const ask = (call: GitCall) => callHost(signal, () => runGit(context, where, args, call));
+    // A disk is no host: it is asked once.
+    if (isLocal(url)) return runGit(context, where, args, { variables: protocol, input, config });
+    if (token === null) return ask({ variables: protocol, input, config });
+    const running = ask({
       config: [...config, [`credential.https://${gitHost}.helper`, helper]],
       variables: { ...protocol, SERVICE_GIT_TOKEN: token },
       secrets: [token],
@@ -198,7 +202,7 @@ const helper = `!f() { test "$1" = get && printf 'username=x-access-token\\npass
  * missing objects.
  */
 const serverOptions = (url: string, command: RemoteCall["command"][0]): string[] => {
-  if (protocolOf(url) !== "file") return [];
+  if (!isLocal(url)) return [];
   const program = command === "push" ? "receive-pack" : "upload-pack";
   const config = serverConfig.map((pair) => `-c ${pair}`).join(" ");
   return [`--${program}=GIT_ALLOW_PROTOCOL=none git ${config} ${program}`];
@@ -211,6 +215,9 @@ const serverConfig = [
   "receive.autogc=false",
   "receive.denyCurrentBranch=refuse",
 ];
+
+/** Whether a repository is on this machine's disk. */
+export const isLocal = (url: string): boolean => protocolOf(url) === "file";
 
 const protocolOf = (url: string): string =>
   url.startsWith("/") ? "file" : (/^([a-z]+):\/\//.exec(url)?.[1] ?? "ssh");

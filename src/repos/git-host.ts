@@ -7,20 +7,22 @@ import { runCommand } from "../lib/command.ts";
 import { pickEnvironment, withoutCredentials } from "../lib/git.ts";
 import { findExecutable } from "../lib/process/executable.ts";
 import { createRedactor } from "../lib/redact.ts";
-import { readRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { runRemote, unlessRefused, type GitContext } from "./git-context.ts";
+import { callHost, HostError, mayPass, refusalOf } from "./host-call.ts";
+import { askHead } from "./ref.ts";
 import { RepoError, type PullRequest, type Worktree } from "./repos.ts";
 
 /**
- * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none.
+ * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none, or why it goes to another
+ * base than the worktree's.
  * @throws RepoError `pr_failed`
  */
 export const openPullRequest = async (
   context: GitContext,
-  { worktree, isDraft, title, body }: PullRequest,
+  request: PullRequest,
 ): Promise<{ url: string | null; reason: string | null }> => {
-  const { baseRef, cacheDir, baseSha, branch, repoUrl } = worktree;
+  const { baseRef, baseSha, branch, repoUrl } = request.worktree;
   const without = (reason: string) => ({ url: null, reason });
   const repo = await gitHostOf(context, repoUrl);
   if ("missing" in repo)
@@ -29,37 +31,58 @@ export const openPullRequest = async (
     return without(
       `The repository was empty, so the branch ${branch} is its first: there is nothing to open a pull request against.`,
     );
-  const base = `refs/remotes/origin/${baseRef}`;
-  if (!(await readRefs(cacheDir, [base])).has(base))
-    return without(
-      `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
-    );
   const what = `open a pull request for ${branch} in ${nameOf(repo)}`;
+  const openTo = (base: string) => findOrOpen(context, repo, { ...request, base });
   return attempt(context, "pr_failed", what, async () => {
-    const of = ["--repo", `${repo.host}/${nameOf(repo)}`, "--head", branch];
-    const list = ["pr", "list", ...of, "--state", "open", "--json", "url,number,isCrossRepository"];
-    const found = OpenPullRequests.parse(JSON.parse(await gh(context, repo, list)));
-    // A fork may have a branch of the same name.
-    const open = found.find((pull) => !pull.isCrossRepository);
-    if (open !== undefined) {
-      if (isDraft) await gh(context, repo, ["pr", "ready", String(open.number), "--undo", ...of.slice(0, 2)]);
-      return { url: open.url, reason: null };
+    try {
+      return { url: await openTo(baseRef), reason: null };
+    } catch (error) {
+      if (refusalOf(error)?.status !== 422) throw error;
+      const { branch: usual, also } = await askHead(context, repoUrl, baseRef);
+      if (also === "tag")
+        return without(
+          `"${baseRef}" is a tag, and a pull request needs a branch to go to. The branch ${branch} was pushed.`,
+        );
+      if (also === "branch" || usual === null || usual === branch) throw error;
+      const gone = `The base "${baseRef}" is no longer at the remote`;
+      const url = await openTo(usual).catch((cause: unknown) => {
+        if (refusalOf(cause) === null || mayPass(cause)) throw cause;
+        const why = `${gone}, and a pull request to its default branch ${usual} was refused: ${String(cause)}.`;
+        const advice = "Name a branch that is there: svc continue JOB --base BRANCH --deliver.";
+        throw new RepoError("pr_failed", `${why}\nWhat to do: ${advice}`, { cause });
+      });
+      return { url, reason: `${gone}: the pull request goes to ${usual}, its default branch.` };
     }
-    // The host takes 256 characters of title and 65,536 of body.
-    const text = ["--title", title.slice(0, 256), "--body-file", "-"];
-    const draft = isDraft ? ["--draft"] : [];
-    const create = ["pr", "create", ...of, ...draft, "--base", baseRef, ...text];
-    const output = await gh(context, repo, create, body.slice(0, 65_000));
-    const url = /https?:\/\/\S+/.exec(output)?.[0];
-    if (url === undefined)
-      throw new Error(`gh did not print the pull request's address: ${output.slice(0, 200)}`);
-    return { url, reason: null };
   });
 };
 
-const OpenPullRequests = z.array(
-  z.object({ url: z.string(), number: z.int(), isCrossRepository: z.boolean() }),
-);
+/** Resolves to the address of the open pull request of the branch, or of a new one to `base`. */
+const findOrOpen = (
+  context: GitContext,
+  repo: HostedRepo,
+  { worktree: { branch }, isDraft, title, body, base }: PullRequest & { base: string },
+): Promise<string> =>
+  callHost(context.signal, async () => {
+    const pulls = `repos/${nameOf(repo)}/pulls`;
+    const head = encodeURIComponent(`${repo.owner}:${branch}`);
+    const [open] = z.array(Pull).parse(await api(context, repo, `${pulls}?state=open&head=${head}`));
+    if (open !== undefined) {
+      const undo = ["pr", "ready", String(open.number), "--undo", "--repo", `${repo.host}/${nameOf(repo)}`];
+      if (isDraft && !open.draft) await gh(context, repo, undo);
+      return open.html_url;
+    }
+    // The host takes 256 characters of title and 65,536 of body.
+    const text = { title: title.slice(0, 256), body: body.slice(0, 65_000) };
+    const input = { head: branch, base, draft: isDraft, ...text };
+    return Pull.parse(await api(context, repo, pulls, { method: "POST", input })).html_url;
+  });
+
+const Pull = z.object({
+  html_url: z.string(),
+  number: z.int(),
+  draft: z.boolean(),
+  body: z.string().nullable(),
+});
 
 /**
  * Adds a paragraph to the body of a pull request that `openPullRequest` gave, unless it is there.
@@ -74,13 +97,13 @@ export const addToBody = (
     const number = /\/(\d+)$/.exec(url)?.[1];
     if ("missing" in repo || number === undefined) return;
     const path = `repos/${nameOf(repo)}/pulls/${number}`;
-    const { body } = WithBody.parse(JSON.parse(await gh(context, repo, ["api", path])));
-    if (body?.includes(text)) return;
-    const input = JSON.stringify({ body: `${(body ?? "").slice(0, 60_000)}\n${text}` });
-    await gh(context, repo, ["api", "--method", "PATCH", path, "--input", "-"], input);
+    await callHost(context.signal, async () => {
+      const { body } = Pull.parse(await api(context, repo, path));
+      if (body?.includes(text)) return;
+      const input = { body: `${(body ?? "").slice(0, 60_000)}\n${text}` };
+      await api(context, repo, path, { method: "PATCH", input });
+    });
   });
-
-const WithBody = z.object({ body: z.string().nullable() });
 
 type Creation = { url: string; private: boolean };
 
@@ -98,18 +121,19 @@ export const createMissing = (context: GitContext, { url, private: isPrivate }: 
       throw new RepoError("clone_failed", message);
     }
     const what = `make the repository ${nameOf(repo)} on ${repo.host}`;
-    const creating = attempt(context, "clone_failed", what, async () => {
-      const path = await creationPath(context, repo);
-      const input = JSON.stringify({ name: repo.name, private: isPrivate });
-      await gh(context, null, ["api", "--method", "POST", path, "--input", "-"], input);
+    const input = { name: repo.name, private: isPrivate };
+    const create = async () => {
+      await api(context, null, await creationPath(context, repo), { method: "POST", input });
       return `The ${isPrivate ? "private" : "public"} repository ${nameOf(repo)} was made on ${repo.host}.`;
-    });
-    return creating.catch(async (error: unknown) => {
-      context.signal.throwIfAborted();
-      // Another job may have created it meanwhile.
-      if (await exists(context, url)) return null;
-      throw error;
-    });
+    };
+    // An earlier try may have created it, or another job meanwhile.
+    const createUnlessThere = () =>
+      create().catch(async (error: unknown) => {
+        context.signal.throwIfAborted();
+        if (await exists(context, url)) return null;
+        throw error;
+      });
+    return attempt(context, "clone_failed", what, () => callHost(context.signal, createUnlessThere));
   });
 
 const exists = (context: GitContext, url: string): Promise<boolean> => {
@@ -126,7 +150,7 @@ const noRepository = /repository '.*' not found|Repository not found|does not ap
 const Owner = z.object({ login: z.string(), type: z.string() });
 
 const creationPath = async (context: GitContext, { owner }: HostedRepo): Promise<string> => {
-  const ask = async (path: string) => Owner.parse(JSON.parse(await gh(context, null, ["api", path])));
+  const ask = async (path: string) => Owner.parse(await api(context, null, path));
   if ((await ask(`users/${owner}`)).type === "Organization") return `orgs/${owner}/repos`;
   const { login } = await ask("user");
   if (login.toLowerCase() === owner.toLowerCase()) return "user/repos";
@@ -161,10 +185,28 @@ const gitHostOf = async (
 
 const nameOf = ({ owner, name }: HostedRepo): string => `${owner}/${name}`;
 
-/** The program gh failed; `message` is bounded and free of credentials. */
-class GhError extends Error {
-  override name = "GhError";
-}
+/** Asks the host's REST API, by gh. @throws HostError when the host refuses */
+const api = async (
+  context: GitContext,
+  repo: HostedRepo | null,
+  path: string,
+  { method = "GET", input }: { method?: string; input?: object } = {},
+): Promise<unknown> => {
+  const args = ["api", "--include", "--method", method, path];
+  const body = input === undefined ? [] : ["--input", "-"];
+  return JSON.parse(answerOf(await gh(context, repo, [...args, ...body], JSON.stringify(input))).body);
+};
+
+/** What `gh api --include` has printed of the host's answer. `status` 0: there is none. */
+export const answerOf = (output: string) => {
+  const [head = "", ...body] = output.split(/\r?\n\r?\n/);
+  const headers = Array.from(head.matchAll(/^([\w-]+): *(.*?)\r?$/gm), ([, name = "", value = ""]) => [
+    name.toLowerCase(),
+    value,
+  ]);
+  const status = Number(/^HTTP\/[\d.]+ (\d+)/.exec(head)?.[1] ?? 0);
+  return { status, headers: Object.fromEntries(headers) as Record<string, string>, body: body.join("\n\n") };
+};
 
 /**
  * Runs gh with the token for a repository; null: for all. A token that the host refuses (it was revoked) is replaced once.
@@ -178,7 +220,7 @@ const gh = async (
   const run = async (isRetry: boolean): Promise<string> => {
     const token = (await context.tokens.get(repo, context.signal)) ?? "";
     return runGh(context, args, { token, input }).catch((error: unknown) => {
-      const isRefused = error instanceof GhError && /HTTP 401/.test(error.message);
+      const isRefused = error instanceof HostError && error.status === 401;
       if (isRetry || !isRefused || !context.tokens.refused(token)) throw error;
       return run(true);
     });
@@ -218,9 +260,13 @@ export const runGh = async (
     const process = { cwd: home, env: variables, timeoutSeconds, signal, input };
     const result = await runCommand({ ...process, command: "gh", args, maxOutputBytes: 4 * 1024 * 1024 });
     if (result.exitCode === 0 && result.ended === "exited") return result.stdout;
-    const output = withoutCredentials(createRedactor([token])(`${result.stderr}\n${result.stdout}`));
-    const why = result.ended === "timed_out" ? `no answer within ${timeoutSeconds} s` : output.trim();
-    throw new GhError(why.replaceAll(/\s*\n\s*/g, "; ").slice(0, 1000));
+    const { status, headers, body } = answerOf(result.stdout);
+    // Only the host's answer names the field that it does not take.
+    const fields = Array.from(body.matchAll(/"field": ?"(\w+)"/g), ([, name]) => `invalid field: ${name}`);
+    const said = withoutCredentials(createRedactor([token])([result.stderr, ...fields].join("\n")));
+    const text = result.ended === "timed_out" ? `no answer within ${timeoutSeconds} s` : said.trim();
+    const why = text.replaceAll(/\s*\n\s*/g, "; ").slice(0, 1000);
+    throw new HostError(why, status || Number(/\bHTTP (\d{3})\b/.exec(why)?.[1] ?? 0), headers);
   } finally {
     await rm(home, { recursive: true, force: true });
   }

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { runGh } from "./git-host.ts";
+import { answerOf, runGh } from "./git-host.ts";
+import { callHost } from "./host-call.ts";
 import { createTokens, type TokenSettings } from "./tokens.ts";
 
 type Request = {
@@ -26,15 +27,14 @@ export const askGitHost = async ({ settings, env, signal }: Request): Promise<Ho
   if (token === null) return null;
   const isApp = settings.gitHostAppId !== null && token !== settings.gitHostToken;
   const path = isApp ? "installation/repositories?per_page=1" : "user";
-  const output = await runGh({ settings, env, signal }, ["api", "--include", path], { token });
-  const [head = "", ...body] = output.split(/\r?\n\r?\n/);
-  const header = (name: string): string | undefined =>
-    new RegExp(`^${name}: *(.*?)\\r?$`, "im").exec(head)?.[1];
-  const { login } = Answer.parse(JSON.parse(body.join("\n")));
-  const date = header("date");
+  const ask = () => runGh({ settings, env, signal }, ["api", "--include", path], { token });
+  const output = await callHost(signal, ask);
+  const { headers, body } = answerOf(output);
+  const { login } = Answer.parse(JSON.parse(body));
+  const { date } = headers;
   return {
     owner: login ?? `the app ${settings.gitHostAppId}`,
-    scopes: header("x-oauth-scopes")?.split(/, */).filter(Boolean) ?? null,
+    scopes: headers["x-oauth-scopes"]?.split(/, */).filter(Boolean) ?? null,
     date: date === undefined ? null : new Date(date),
   };
 };

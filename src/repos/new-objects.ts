@@ -1,6 +1,7 @@
 import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit } from "./git-context.ts";
+import { pathBytes } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
 export type NewObjects = {
@@ -14,19 +15,34 @@ export type NewObjects = {
 /** Reads the objects that a push of the commit would bring: messages, names of files, contents, targets of links. */
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
   attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
-    const { ownDir, cacheDir, baseSha } = worktree;
-    const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
-    const input = [asked.tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");
-    const run = (args: string[], call: object) =>
-      runGit(context, ownDir, args, { encoding: "latin1", ...call });
-    const { stdout } = await run(["rev-list", "--objects", "--stdin"], { input });
-    const format = "--batch=%(objectname) %(objecttype) %(objectsize) %(rest)";
-    const names = Buffer.from(stdout, "latin1");
-    await run(["cat-file", "--buffer", format], { input: names, onOutput: splitting(asked) });
+    const input = pathBytes(await listNewObjects(context, worktree, asked));
+    await readObjects(context, worktree.ownDir, { ...asked, input });
   });
 
+/** The objects that a push of the commit would bring, a line each: an id and, of files, a space and a path in bytes. */
+export const listNewObjects = async (
+  context: GitContext,
+  { ownDir, cacheDir, baseSha }: Worktree,
+  { tip, only }: { tip: string; only?: "blob" },
+): Promise<string> => {
+  const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
+  const input = [tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");
+  const list = ["rev-list", "--objects", "--stdin", ...(only ? [`--filter=object:type=${only}`] : [])];
+  return (await runGit(context, ownDir, list, { input, encoding: "latin1" })).stdout;
+};
+
+/** `input`: lines of `listNewObjects`. */
+export const readObjects = async (
+  context: GitContext,
+  where: string,
+  { input, ...asked }: Omit<NewObjects, "tip"> & { input: Uint8Array },
+): Promise<void> => {
+  const batch = ["cat-file", "--buffer", "--batch=%(objectname) %(objecttype) %(objectsize) %(rest)"];
+  await runGit(context, where, batch, { input, encoding: "latin1", onOutput: splitting(asked) });
+};
+
 /** Takes what `cat-file --batch` prints apart: a line about each object, its content, and a line break. */
-const splitting = ({ maxBytes, read }: NewObjects): ((piece: string) => void) => {
+const splitting = ({ maxBytes, read }: Omit<NewObjects, "tip">): ((piece: string) => void) => {
   let [line, where, bytes, left] = ["", "", 0, 0];
   return (piece) => {
     for (let at = 0; at < piece.length;) {

@@ -232,7 +232,9 @@ test("a refused push reports the server's reason, and the work stays", async () 
   await plainGit(remote.work, "push", "--quiet", remote.url, `+HEAD:refs/heads/service/one`);
   await commitAs(worktree, { "b.txt": "1\n" });
   await remote.commit({ "other.txt": "1\n" }, { branch: "service/one", force: true });
-  await expect(repos.push(worktree, never)).rejects.toThrow("the branch exists there with other commits");
+  await expect(repos.push(worktree, never)).rejects.toThrow(
+    /commits of others at the remote.*"a change" by someone/,
+  );
   expect(await repos.inspect(worktree, never)).toMatchObject({ ahead: 2 });
 });
 

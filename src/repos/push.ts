@@ -3,29 +3,85 @@ import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { poll } from "../lib/wait.ts";
+import { fetchRepo } from "./cache.ts";
 import { capture, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
-import { branchRef, hasDirectory, type Refs } from "./clone.ts";
+import { branchRef, hasDirectory, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
-import { runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
+import { checkFilters } from "./filters.ts";
+import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { importCommits } from "./import.ts";
+import { compareWithRemote, type Exchange, noteOwn, tipAtRemote } from "./lease.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
+import { saveRefs, savedIn } from "./saved.ts";
 
-/** Pushes the worktree's branch, and nothing else, to where the repository came from. @throws RepoError `push_failed` */
-export const pushBranch = (context: GitContext, worktree: Worktree): Promise<void> =>
+/**
+ * Pushes the worktree's branch, and nothing else, to where the repository came from. `isPushed` false: the branch is checked
+ * out there, and its work was saved in place of a push. @throws RepoError `push_failed`
+ */
+export const pushBranch = (
+  context: GitContext,
+  worktree: Worktree,
+): Promise<{ isPushed: boolean; warnings: string[] }> =>
   attempt(context, "push_failed", `push the branch ${worktree.branch} to ${worktree.repoUrl}`, async () => {
     const ref = branchRef(worktree);
     const { tip, refs, push } = await readyToPush(context, worktree);
-    await push(["--porcelain"], `${tip ?? ref}:${ref}`);
-    if (tip === null) return;
+    if (tip === null) throw new Error(`the worktree has no branch ${worktree.branch}`);
+    const warnings = await checkFilters(context, worktree, tip);
+    const pushing = pushUnderLease(context, worktree, { tip, push });
+    const isRefused = await unlessRefused(pushing, (error) => {
+      if (!/branch is currently checked out/.test(error.said)) throw error;
+      return true;
+    });
+    const saved = savedIn(worktree.cacheDir);
+    // An older one would count as newer work than a rewritten branch.
+    if (isRefused || (await readRefs(saved, [ref])).has(ref))
+      await saveRefs(context, worktree, new Map([[ref, tip]]));
+    if (isRefused) return { isPushed: false, warnings: [...warnings, keptHere(worktree)] };
     await requireShown(context, worktree, tip);
     const owned = await readOwner(context, worktree.worktreeId);
     if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
     await writeTracking(worktree, { refs, tip }).catch(() => undefined);
+    return { isPushed: true, warnings };
   });
+
+const keptHere = ({ branch, repoUrl }: Worktree): string =>
+  `The branch ${branch} is checked out in ${repoUrl}, where a push would change files under somebody's hands: its work is kept by the service, and svc checkout brings it there`;
+
+type Push = (options: string[], ...refs: string[]) => Promise<void>;
+
+/** Pushes when no commit of others is left behind. A branch that moved in the meantime is fetched and looked at again. */
+const pushUnderLease = async (
+  context: GitContext,
+  worktree: Worktree,
+  { tip, push }: { tip: string; push: Push },
+): Promise<false> => {
+  const { repoUrl: url, branch } = worktree;
+  const ref = branchRef(worktree);
+  for (let tries = 1; ; tries++) {
+    const theirs = await tipAtRemote(worktree);
+    const { lost, own } = await compareWithRemote(context, worktree, { tip, theirs });
+    if (lost.length > 0) throw new RepoError("push_failed", leavesBehind(branch, lost));
+    await noteOwn(worktree, own);
+    try {
+      await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
+      return false;
+    } catch (error) {
+      const isStale = error instanceof GitError && /\(stale info\)/.test(error.said);
+      if (!isStale || tries === 3) throw error;
+      await fetchRepo(context, { url, allowLocal: true });
+    }
+  }
+};
+
+const leavesBehind = (branch: string, lost: Exchange["lost"]): string => {
+  const labels = lost.slice(0, 5).map(({ label }) => label);
+  const more = lost.length > 5 ? ` and ${lost.length - 5} more` : "";
+  return `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${labels.join(", ")}${more}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
+};
 
 /** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
 const writeTracking = async (
@@ -41,17 +97,30 @@ const writeTracking = async (
 
 /**
  * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
- * what only a real push shows (hooks, protected branches). @throws RepoError `push_failed`
+ * what only a real push shows (hooks, protected branches). Resolves to a warning when the branch is checked out there.
+ * @throws RepoError `push_failed`
  */
-export const tryPush = (context: GitContext, worktree: Worktree): Promise<void> =>
+export const tryPush = (context: GitContext, worktree: Worktree): Promise<string | null> =>
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
+    if (await isCheckedOut(context, worktree)) return keptHere(worktree);
     const { tip, push } = await readyToPush(context, worktree);
-    if (tip !== null) return push(["--dry-run", "--force"], `${tip}:${branchRef(worktree)}`);
+    if (tip !== null) await push(["--dry-run", "--force"], `${tip}:${branchRef(worktree)}`);
     // Without a commit there is nothing to name. git says so once the remote has let it in.
-    await push(["--dry-run", "--all"]).catch((error: unknown) => {
-      if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
-    });
+    else
+      await push(["--dry-run", "--all"]).catch((error: unknown) => {
+        if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
+      });
+    return null;
   });
+
+/** Whether a local repository, or a worktree of it, has the branch checked out. git takes no push to it then. */
+const isCheckedOut = async (context: GitContext, worktree: Worktree): Promise<boolean> => {
+  const { repoUrl: url } = worktree;
+  if (!isLocal(url)) return false;
+  const list = ["-C", url.replace(/^file:\/\//, ""), "worktree", "list", "--porcelain"];
+  const listed = await unlessRefused(runGit(context, null, list), () => null);
+  return listed?.stdout.split("\n").includes(`branch ${branchRef(worktree)}`) === true;
+};
 
 /** What pushes, and the tip of the branch. */
 const readyToPush = async (context: GitContext, worktree: Worktree) => {
@@ -62,7 +131,7 @@ const readyToPush = async (context: GitContext, worktree: Worktree) => {
   const tip = agent.refs.get(branchRef(worktree)) ?? null;
   if (tip !== null) await importCommits(context, worktree, [tip]);
   await refuseConfiguredHooks(context, url);
-  const push = async (options: string[], ...refs: string[]): Promise<void> => {
+  const push: Push = async (options, ...refs) => {
     const command = ["push", ...options, "--no-verify", "--no-recurse-submodules"] as const;
     await runRemote(context, url, { command, refs, where });
   };

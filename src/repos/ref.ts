@@ -35,8 +35,8 @@ export const checkRef = (ref: string): void => {
   throw new ServiceError("invalid_ref", message);
 };
 
-/** `refs`: of the cached clone `gitDir`. */
-type BaseRequest = { url: string; baseRef: string; refs: Refs; gitDir: string };
+/** `refs`: of the cached clone `gitDir`. `mayBeGone`: a base that the remote has no more is replaced by its default branch. */
+type BaseRequest = { url: string; baseRef: string; refs: Refs; gitDir: string; mayBeGone?: boolean };
 
 /** `baseSha` null: the repository has no commit yet. */
 type Base = { baseRef: string; baseSha: string | null };
@@ -63,7 +63,7 @@ export const resolveBase = async (context: GitContext, request: BaseRequest): Pr
   const branches = [...refs.keys()].filter((name) => name.startsWith(remoteBranches));
   const baseSha = await commitIn(baseRef);
   if (baseSha !== null || branches.length === 0) return { baseRef, baseSha };
-  const fallback = request.baseRef === "" ? await defaultBranch() : null;
+  const fallback = request.baseRef === "" || request.mayBeGone ? await defaultBranch() : null;
   const tip = fallback === null ? null : await commitIn(fallback);
   if (fallback !== null && tip !== null) return { baseRef: fallback, baseSha: tip };
   const known = branches.slice(0, 10).map((name) => name.slice(remoteBranches.length));
@@ -85,8 +85,8 @@ export const baseLeftOut = async (
 ): Promise<{ baseRef: string; warning: string | null }> => {
   const { baseRef } = context.settings;
   const asking = { ...context, signal: AbortSignal.timeout(longestAskMs) };
-  const head = await askHead(asking, url, baseRef).catch(() => ({ branch: null, hasAlso: false }));
-  if (baseRef === "HEAD" || !head.hasAlso) return { baseRef: head.branch ?? "", warning: null };
+  const head = await askHead(asking, url, baseRef).catch(() => ({ branch: null, also: null }));
+  if (baseRef === "HEAD" || head.also === null) return { baseRef: head.branch ?? "", warning: null };
   if (head.branch === null || head.branch === baseRef) return { baseRef, warning: null };
   const warning = `The base is ${baseRef}, but the remote's default branch is ${head.branch}: give base_ref if you mean that one, or set SERVICE_BASE_REF=HEAD`;
   return { baseRef, warning };
@@ -94,17 +94,19 @@ export const baseLeftOut = async (
 
 const longestAskMs = 5000;
 
-/** The branch that the remote's HEAD names, which no fetch reports, and whether it has the branch or tag `also`. */
+/** The branch that the remote's HEAD names, which no fetch reports, and what the remote has under the name `also`; null: nothing. */
 export const askHead = async (
   context: GitContext,
   url: string,
   also = "HEAD",
-): Promise<{ branch: string | null; hasAlso: boolean }> => {
+): Promise<{ branch: string | null; also: "branch" | "tag" | null }> => {
   const others = [`refs/heads/${also}`, `refs/tags/${also}`];
   const command = ["ls-remote", "--quiet", "--symref"] as const;
   const { stdout } = await runRemote(context, url, { command, refs: ["HEAD", ...others] });
-  const hasAlso = stdout.split("\n").some((line) => others.includes(line.split("\t")[1] ?? ""));
-  return { branch: /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null, hasAlso };
+  const names = stdout.split("\n").map((line) => line.split("\t")[1] ?? "");
+  const [isBranch, isTag] = others.map((name) => names.includes(name));
+  const branch = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null;
+  return { branch, also: isBranch ? "branch" : isTag ? "tag" : null };
 };
 
 export const isAncestor = async (

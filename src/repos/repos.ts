@@ -86,6 +86,8 @@ export type Worktree = {
   limits?: Limits | undefined;
   /** One of the warnings: what its branch has at the remote and not here. Never stored. */
   behind?: string;
+  /** What the remote has of its branch, a sentence for the agent. Never stored. */
+  atRemote?: string;
 };
 
 export type WorktreeState = {

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { createAppAuth } from "@octokit/auth-app";
 import { request } from "@octokit/request";
-import { z } from "zod";
 import type { Settings } from "../config/variables.ts";
 import type { HostedRepo } from "../contract/repository-url.ts";
 import { orAborted } from "../lib/wait.ts";
+import { callHost, HostError, limitOf, refusalOf } from "./host-call.ts";
 
 /** Tokens for the git host. */
 export type Tokens = {
@@ -48,8 +48,11 @@ export const createTokens = (settings: TokenSettings, onToken: OnToken): Tokens 
   let limitedUntil = 0;
 
   const mint = async (repo: HostedRepo | null, key: string): Promise<string> => {
-    if (Date.now() < limitedUntil)
-      throw new Error(`the host takes no requests until ${new Date(limitedUntil).toISOString()}`);
+    if (Date.now() < limitedUntil) {
+      const seconds = String(Math.ceil((limitedUntil - Date.now()) / 1000));
+      const until = new Date(limitedUntil).toISOString();
+      throw new HostError(`the host takes no requests until ${until}`, 429, { "retry-after": seconds });
+    }
     // After a failure the next use reads the key again: it may be mounted late.
     app ??= appOf(settings, { appId, installationId });
     const made = await (await app)(repo);
@@ -71,7 +74,7 @@ export const createTokens = (settings: TokenSettings, onToken: OnToken): Tokens 
   return {
     get: async (repo, signal) => {
       try {
-        return await orAborted(current(repo), signal);
+        return await callHost(signal, () => orAborted(current(repo), signal));
       } catch (error) {
         app = undefined;
         signal.throwIfAborted();
@@ -117,28 +120,12 @@ const appOf = async (
   };
 };
 
-const Refusal = z.object({
-  status: z.number(),
-  message: z.string(),
-  response: z.object({ headers: z.record(z.string(), z.unknown()) }).optional(),
-});
-
 /** The installation does not include the repository. */
 const isOutside = (error: unknown): boolean => {
-  const refusal = Refusal.safeParse(error).data;
+  const refusal = refusalOf(error);
   return (
     refusal?.status === 422 && /repository that does not exist or is not accessible/.test(refusal.message)
   );
-};
-
-/** When a rate limit that the host names ends, ms since the epoch; 0: it names none. */
-const limitOf = (error: unknown): number => {
-  const refusal = Refusal.safeParse(error).data;
-  if (refusal === undefined || ![403, 429].includes(refusal.status)) return 0;
-  const headers = refusal.response?.headers ?? {};
-  const after = Number(headers["retry-after"]);
-  if (after > 0) return Date.now() + after * 1000;
-  return String(headers["x-ratelimit-remaining"]) === "0" ? Number(headers["x-ratelimit-reset"]) * 1000 : 0;
 };
 
 const hasKey = (settings: TokenSettings): boolean =>

@@ -3,7 +3,7 @@ import type { Run } from "../jobs/run.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { type Committed, commitWork, deliver, deliverRed, type Delivery, type Work } from "./deliver.ts";
-import { message } from "./ends.ts";
+import { message, withDelivery } from "./ends.ts";
 import type { Other } from "./several.ts";
 
 /** A further repository with what the agent has left there; `error`: why that could not be committed. */
@@ -17,7 +17,7 @@ export const commitOthers = async (about: Work, others: readonly Other[]): Promi
   for (const other of others) {
     const own = { ...about, worktree: other.worktree, run: runOf(other, about.run) };
     try {
-      left.push({ other, about: own, work: await commitWork(own), error: null });
+      left.push({ other, about: own, work: await commitWork(own, other.firstHead), error: null });
     } catch (error) {
       about.run.signal.throwIfAborted();
       left.push({ other, about: own, work: null, error: message(error) });
@@ -27,7 +27,7 @@ export const commitOthers = async (about: Work, others: readonly Other[]): Promi
 };
 
 /** What could not be read may have changed. */
-export const hasChanged = ({ other, work }: Left): boolean => work?.tip !== other.firstHead;
+export const hasChanged = ({ work }: Left): boolean => work?.isChanged !== false;
 
 /** What all of them change. */
 export const diffStatOf = (main: Committed, left: readonly Left[]): Committed["diffStat"] =>
@@ -100,11 +100,11 @@ export const linkPullRequests = async (
 };
 
 /** How a job fails of which a further repository is undelivered; null: none is. */
-export const undelivered = (delivered: readonly Delivered[]): JobPatch | null => {
+export const undelivered = (delivered: readonly Delivered[], jobId: string): JobPatch | null => {
   const errors = delivered.flatMap(({ worktree, error }) =>
     error === null ? [] : [`${worktree.repoUrl}: ${error}`],
   );
   if (errors.length === 0) return null;
-  const error = `The work on further repositories could not be delivered.\n${errors.join("\n")}`;
-  return { failure_reason: "push_failed", retryable: true, error };
+  const text = `The work on further repositories could not be delivered.\n${errors.join("\n")}`;
+  return { failure_reason: "push_failed", retryable: true, error: withDelivery(text, jobId) };
 };

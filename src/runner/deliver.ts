@@ -29,6 +29,8 @@ export type Committed = {
   tip: string | null;
   /** Whether it has commits beyond its base. */
   isAhead: boolean;
+  /** Whether there is something to deliver that was not there when the job began. */
+  isChanged: boolean;
   diffStat: WorktreeState["diffStat"];
   /** Paths that differ from the base. */
   paths: string[];
@@ -41,8 +43,11 @@ export const reportDiscarded = async ({ run, worktree, repos }: Work): Promise<n
   return null;
 };
 
-/** Commits what the agent left uncommitted, and saves what it left in the stash or on other branches. */
-export const commitWork = async (work: Work): Promise<Committed> => {
+/**
+ * Commits what the agent left uncommitted, and saves what it left in the stash or on other branches. `firstHead`: the commit
+ * that was checked out when the job began.
+ */
+export const commitWork = async (work: Work, firstHead: string | null): Promise<Committed> => {
   const { record, run, worktree, repos, redact } = work;
   const left = await repos.inspect(worktree, run.signal);
   if (left.kept.length > 0)
@@ -58,8 +63,13 @@ export const commitWork = async (work: Work): Promise<Committed> => {
     ? await repos.commitAll(worktree, redact(commitMessage(work)), run.signal)
     : left.head;
   const { ahead, diffStat, paths } = left.dirty ? await repos.inspect(worktree, run.signal) : left;
-  return { tip, isAhead: ahead > 0, diffStat, paths };
+  const isMoved = tip !== firstHead;
+  if (isMoved && ahead === 0) run.warn(movedBack(worktree));
+  return { tip, isAhead: ahead > 0, isChanged: isMoved && ahead > 0, diffStat, paths };
 };
+
+const movedBack = ({ branch, baseRef }: Worktree): string =>
+  `The branch ${branch} was moved back and has no commit beyond its base ${baseRef}, so there is nothing to deliver: to undo commits, have them reverted (git revert)`;
 
 export type Delivery = Work & {
   work: Committed;
@@ -81,7 +91,7 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
     await repos.saveBranch(worktree, run.signal);
     return patch;
   }
-  await repos.push(worktree, run.signal);
+  if (!(await push(delivery))) return patch;
   run.stage("pushed", worktree.branch);
   const { url, reason } = await openPullRequest(delivery, { isDraft: false }).catch((error: unknown) => {
     if (!run.signal.aborted || run.signal.reason === "cancel") throw error;
@@ -93,6 +103,13 @@ export const deliver = async (delivery: Delivery): Promise<JobPatch> => {
   return { ...patch, pr_url: url };
 };
 
+/** Pushes the branch. False: its work is saved here in place of that. */
+const push = async ({ run, worktree, repos }: Work): Promise<boolean> => {
+  const { isPushed, warnings } = await repos.push(worktree, run.signal);
+  for (const warning of warnings) run.warn(warning);
+  return isPushed;
+};
+
 const openPullRequest = (delivery: Delivery, { isDraft }: { isDraft: boolean }) => {
   const { run, worktree, repos, redact } = delivery;
   const [title, body] = [redact(pullRequestTitle(delivery)), redact(pullRequestBody(delivery))];
@@ -101,12 +118,11 @@ const openPullRequest = (delivery: Delivery, { isDraft }: { isDraft: boolean }) 
 
 /** Delivers work whose checks stay red, as far as the profile says so, and never as ready. That it fails is a warning. */
 export const deliverRed = async (delivery: Delivery): Promise<JobPatch> => {
-  const { run, worktree, profile, repos, work } = delivery;
+  const { run, worktree, profile, work } = delivery;
   const patch: JobPatch = { branch: worktree.branch, commit_sha: work.tip, diff_stat: work.diffStat };
   if (profile.onRed === "none" || worktree.repoUrl === "" || !work.isAhead) return patch;
   try {
-    await repos.push(worktree, run.signal);
-    if (profile.onRed === "push") return patch;
+    if (!(await push(delivery)) || profile.onRed === "push") return patch;
     const { url, reason } = await openPullRequest(delivery, { isDraft: true });
     if (reason !== null) run.warn(reason);
     return { ...patch, pr_url: url };

@@ -105,20 +105,38 @@ const maxAttempts = 5;
 /** What can be amiss with a job's secrets. */
 const atStart: ErrorCode[] = ["secrets_unavailable", "sandbox_required"];
 
-export const failureOf = (error: unknown, { attempt }: JobRecord): Outcome => {
-  const failed = (reason: NonNullable<JobPatch["failure_reason"]>, retryable: boolean): Outcome => ({
-    kind: "failed",
-    patch: { failure_reason: reason, retryable, error: message(error) },
-  });
+/** `progress`: how far the run has got. Work that was done and not delivered is delivered later. */
+export const failureOf = (error: unknown, { attempt, id }: JobRecord, progress: Progress): Outcome => {
+  const failed = (
+    reason: NonNullable<JobPatch["failure_reason"]>,
+    retryable: boolean,
+    text = message(error),
+  ): Outcome => ({ kind: "failed", patch: { failure_reason: reason, retryable, error: text } });
   if (error instanceof RepoError && error.again && attempt < maxAttempts)
     return { kind: "requeue", patch: { pid: null, process: null } };
-  if (error instanceof RepoError) return failed(error.reason, error.retryable);
+  if (error instanceof RepoError)
+    return failed(
+      error.reason,
+      error.retryable,
+      isUndelivered(error, progress) ? withDelivery(error.message, id) : error.message,
+    );
   if (error instanceof ProfileError) return failed(error.reason, false);
   if (error instanceof NotExchanged) return failed("worktree_failed", false);
   if (error instanceof SetupError) return failed("setup_failed", error.retryable);
   if (error instanceof ServiceError && atStart.includes(error.code)) return failed("setup_failed", true);
   if (error instanceof UnknownSession) return failed("agent_error", false);
   return failed("internal", true);
+};
+
+const isUndelivered = ({ reason }: RepoError, { agent, checking }: Progress): boolean =>
+  ["push_failed", "pr_failed"].includes(reason) && (agent !== null || checking !== null);
+
+/** Why work was not delivered, with the command that delivers it. */
+export const withDelivery = (text: string, jobId: string): string => {
+  const again = `svc continue ${jobId.slice(0, 8)}`;
+  if (text.includes("svc continue")) return text.replaceAll("svc continue JOB", again);
+  const lead = text.includes("\nWhat to do: ") ? " Then" : "\nWhat to do";
+  return `${text}${lead}: ${again} --deliver.`;
 };
 
 export const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -72,7 +72,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     };
     const place = await prepare(record, run, { profile, repos, onMade });
     const own = await checksOf(profile, place.own, { repos, signal: run.signal });
-    const isFirst = record.resumed_at === null && record.checking === null;
+    const isFirst = isFirstRun(record);
     const mustPass = record.options.must_pass === true;
     const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));
     if (mustPass && own.length === 0 && isFirst)
@@ -89,7 +89,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const files: Attached = { parts: [], said: null };
     const forAgent = forAgentOf(setup, env);
     const given: Given = { run, profile, place, definitions, progress, within, forAgent, secrets, files };
-    if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
+    if (setup !== null && isFirst && needsSetup(record, definitions))
+      await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
     Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
@@ -147,6 +148,13 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
 
   return { portsFor, placeOf, launchOf };
 };
+
+const isFirstRun = ({ resumed_at, checking, options }: JobRecord): boolean =>
+  resumed_at === null && (checking === null || options.deliver_only === true);
+
+/** Without an agent only checks need it. */
+const needsSetup = ({ options }: JobRecord, checks: readonly CheckDefinition[]): boolean =>
+  options.deliver_only !== true || checks.length > 0;
 
 /** Its services have the variables that are withheld from its CLI. */
 const forAgentOf = (setup: Setup | null, env: Record<string, string>): Given["forAgent"] => {

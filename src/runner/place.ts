@@ -27,12 +27,15 @@ export const prepare = async (
   const worktree = isCopy ? await copy(record.id, own) : own;
   onMade(worktree);
   const firstHead = await firstHeadOf(record, own, { repos, run });
+  const tryPush = async (pushed: Worktree): Promise<void> => {
+    if (!profile.auto_pr || profile.readOnly || pushed.repoUrl === "") return;
+    const whySaved = await repos.tryPush(pushed, run.signal);
+    if (whySaved !== null) run.warn(whySaved);
+  };
   // What the remote refuses anyway need not be paid for first.
-  if (profile.auto_pr && !profile.readOnly && worktree.repoUrl !== "")
-    await repos.tryPush(worktree, run.signal);
+  await tryPush(worktree);
   const others = await prepareOthers(record, run, { repos, own, copy: isCopy ? copy : null, isNew });
-  if (profile.auto_pr && !profile.readOnly)
-    for (const other of others) await repos.tryPush(other.worktree, run.signal);
+  for (const other of others) await tryPush(other.worktree);
   return { own, worktree, firstHead, others };
 };
 
@@ -51,13 +54,14 @@ const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== nul
 const parkedWorktree = async (record: JobRecord, { signal }: Run, repos: Repos): Promise<Worktree | null> =>
   record.resumed_at === null ? null : repos.resumeWorktree(record.worktree_id ?? record.id, signal);
 
-/** Later attempts count what the first one did. */
+/** Later attempts count what the first one did, and a job that only delivers counts all. */
 const firstHeadOf = async (
   record: JobRecord,
   worktree: Worktree,
   { repos, run }: { repos: Repos; run: Run },
 ): Promise<string | null> => {
-  const head = isOlder(record) ? (await repos.inspect(worktree, run.signal)).head : worktree.baseSha;
+  const isBegun = isOlder(record) && record.options.deliver_only !== true;
+  const head = isBegun ? (await repos.inspect(worktree, run.signal)).head : worktree.baseSha;
   const first = record.first_head ?? head;
   run.note({ first_head: first });
   return first;

@@ -86,7 +86,7 @@ export const createRunner = (deps: Dependencies) => {
     } catch (error) {
       const failure = run.signal.aborted
         ? interrupted(run.signal, record, progress)
-        : failureOf(error, record);
+        : failureOf(error, record, progress);
       if (failure.kind !== "failed" || failure.patch.failure_reason === "internal") {
         log.warn({ err: error, job: record.id }, "the run of the job ended early");
       }
@@ -191,11 +191,12 @@ export const createRunner = (deps: Dependencies) => {
     const agent = { report: record.checking?.report ?? null, text: record.output ?? "" };
     const summary = summaryOf(agent);
     const about = { record, run, worktree, summary, repos, templates: profile.deliver, redact: deps.redact };
-    const work = profile.readOnly ? await reportDiscarded(about) : await commitWork(about);
+    const work = profile.readOnly ? await reportDiscarded(about) : await commitWork(about, firstHead);
     const left = work === null ? [] : await commitOthers(about, place.others);
-    const changed = work !== null && (work.tip !== firstHead || left.some(hasChanged));
+    const changed = work !== null && (work.isChanged || left.some(hasChanged));
     const checks = changed ? await runChecks(record, work, given) : [];
-    const after = afterChecks(checks, { round: record.check_round, rounds: profile.checkRounds });
+    const rounds = record.options.deliver_only === true ? 0 : profile.checkRounds;
+    const after = afterChecks(checks, { round: record.check_round, rounds });
     if (after === "tell") return await told(record, checks, given);
     // What was said in the meantime is heard before anything is delivered.
     const [begins] = await unheard(run);
@@ -233,7 +234,7 @@ export const createRunner = (deps: Dependencies) => {
     const delivered = await deliverOthers(delivery, left, search);
     const main = await (isRed ? deliverRed(delivery) : deliver(delivery));
     await linkPullRequests(about, [{ worktree: about.worktree, url: main.pr_url ?? null }, ...delivered]);
-    const failed = undelivered(delivered);
+    const failed = undelivered(delivered, record.id);
     if (!isRed && failed === null) return { kind: "succeeded", patch: { ...facts, ...main } };
     const patch = { ...ended, ...main, ...(isRed ? endedRed(record, checks) : failed) };
     return await endWith(record, run, progress, { kind: "failed", patch });

@@ -286,9 +286,14 @@ export class UnknownSession extends Error {
 const alone =
   "Nobody can answer questions while you work: decide yourself, and say in your summary what you decided.";
 
-const promptOf = ({ record, worktree, others, questions, files }: JobTurn, resumed: boolean): string =>
+const promptOf = (
+  { record, worktree, others, questions, files, readOnly }: JobTurn,
+  resumed: boolean,
+): string =>
   [
-    ...(worktree.behind === undefined ? [] : [worktree.behind]),
+    ...[worktree, ...others.map((other) => other.worktree)].flatMap(
+      ({ behind, atRemote }) => behind ?? (readOnly ? [] : (atRemote ?? [])),
+    ),
     ...(resumed && record.request.session_id === ""
       ? ["Your work on this task was interrupted. Look at what is done already and bring it to its end."]
       : []),

@@ -126,7 +126,9 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
   const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
   const isLive = status === "queued" || status === "running";
   // A job that a crash has interrupted is continued.
-  const isToRepeat = !isLive && status !== "succeeded" && !(reason === "instance_lost" && session !== null);
+  const isUndelivered = session !== null && (reason === "push_failed" || reason === "pr_failed");
+  const isGoingOn = session !== null && (reason === "instance_lost" || isUndelivered);
+  const isToRepeat = !isLive && status !== "succeeded" && !isGoingOn;
   const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
   const commands: [command: string, meaning: string, isUseful: boolean][] = [
     ...answerCommands(job).map(
@@ -139,6 +141,7 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
     [toGet, "get the change", isChanged],
     [`svc files ${id}`, "see its files", job.files.length > 0],
     [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
+    [`svc continue ${id} --deliver`, "deliver its work", isUndelivered],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
   return aligned(

@@ -162,3 +162,17 @@ test("open hands the pull request or the page to the browser, and prints its URL
   await svc(["open", "bare"], { env: { ...at, HOME: directory } });
   expect(await lastJob(directory)).toBe("bare\n");
 });
+
+test("continue --deliver delivers what is there without an agent, and takes no task", async () => {
+  const remote = await makeRemote();
+  const first = await ask().run({ task: "Do it", repo_url: remote.path, profile: "code" });
+  const { code, stdout } = await svc(["continue", first.id, "--deliver", "-w"], { env });
+  expect(code).toBe(0);
+  const second = await ask().get(idOf(stdout));
+  expect(second).toMatchObject({ task: "Do it", outcome: "changed", branch: first.branch, num_turns: null });
+  expect(second.stages.map(({ stage }) => stage)).not.toContain("agent_started");
+  expect(await svc(["continue", first.id, "More", "--deliver"], { env })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--deliver starts no agent"),
+  });
+});

@@ -217,3 +217,95 @@ test("a host that never answers is given up after SERVICE_GIT_TIMEOUT, and the w
   expect(await tipOf(repository, job.branch)).toBe(job.commit_sha);
   expect(await salvaged(job)).toBe("Do it");
 });
+
+const creationsOfPulls = (name: string): number =>
+  host.requests.filter(({ method, url }) => method === "POST" && url.endsWith(`/${name}/pulls`)).length;
+
+test("one bad answer of the host costs no delivery, and what was made although its answer was lost is not made twice", async () => {
+  const faults = [
+    { what: "git_read", how: 500 },
+    { what: "push", how: 503 },
+    { what: "api", how: 502 },
+    { what: "pull_request", how: 429, retryAfter: 1 },
+    { what: "pull_request", how: 422, message: "No commits between main and the branch" },
+    { what: "pull_request", how: "unheard" },
+  ] as const;
+  for (const [nth, fault] of faults.entries()) {
+    const repository = await host.createRepository("acme", `bad-${nth}`);
+    using _refusal = host.refuse({ ...fault, times: 1 });
+    const job = await runJob(service, "Do it", { repo_url: repository.url });
+    expect(job).toMatchObject({ status: "succeeded", error: null, warnings: [] });
+    expect(host.pullRequests.filter(({ repository: name }) => name === `bad-${nth}`)).toHaveLength(1);
+  }
+});
+
+test("a host that stays away is retryable, is not waited for beyond a minute, and svc continue --deliver delivers without an agent", async () => {
+  const repository = await host.createRepository("acme", "away");
+  const first = await (async () => {
+    using _refusal = host.refuse({ what: "pull_request", how: 502 });
+    return await runJob(service, "Add the file", { repo_url: repository.url, options: { title: "Add it" } });
+  })();
+  expect(first).toMatchObject({ status: "failed", failure_reason: "pr_failed", retryable: true });
+  expect(first.error).toContain(`What to do: svc continue ${first.id.slice(0, 8)} --deliver.`);
+  expect(creationsOfPulls("away")).toBe(3);
+  const deliver = (over: Record<string, unknown> = {}) =>
+    runJob(service, "Deliver", { session_id: first.session_id, options: { deliver_only: true }, ...over });
+  {
+    using _limit = host.refuse({ what: "pull_request", how: 429, retryAfter: 3600 });
+    expect(await deliver()).toMatchObject({ status: "failed", failure_reason: "pr_failed", retryable: true });
+    expect(creationsOfPulls("away")).toBe(4);
+  }
+  const job = await deliver();
+  expect(job).toMatchObject({
+    status: "succeeded",
+    outcome: "changed",
+    task: "Add the file",
+    cost_usd: null,
+  });
+  expect(stagesOf(job)).not.toContain("agent_started");
+  expect(pullOf(job)).toMatchObject({
+    title: "Add it",
+    body: expect.stringContaining("> Add the file") as string,
+  });
+  expect(job.summary).toBe(first.summary);
+  await expect(deliver({ session_id: "" })).rejects.toThrow("options.deliver_only: needs session_id");
+});
+
+test("a base that is gone gives the default branch; where that is refused the job says how to go on", async () => {
+  const repository = await host.createRepository("acme", "renamed");
+  await git(repository.directory, "branch", "release", "main");
+  const jobOn = async () => {
+    using _refusal = host.refuse({ what: "pull_request", how: 403 });
+    return await runJob(service, "Do it", { repo_url: repository.url, base_ref: "release" });
+  };
+  const [first, second] = [await jobOn(), await jobOn()];
+  await git(repository.directory, "branch", "-D", "release");
+  const options = { deliver_only: true };
+  const moved = await runJob(service, "-", { session_id: first.session_id, options });
+  expect(moved).toMatchObject({ status: "succeeded", error: null });
+  expect(moved.warnings.join()).toContain(
+    '"release" is no longer at the remote: the pull request goes to main',
+  );
+  expect(pullOf(moved)?.base).toBe("main");
+  {
+    using _refusal = host.refuse({ what: "pull_request", how: 422, message: "Not here" });
+    const refused = await runJob(service, "-", { session_id: second.session_id, options });
+    expect(refused).toMatchObject({ status: "failed", failure_reason: "pr_failed" });
+    expect(refused.error).toMatch(/Not here[^]*svc continue [0-9a-f]{8} --base BRANCH --deliver/);
+  }
+  await git(repository.directory, "branch", "next", "main");
+  const named = await runJob(service, "-", { session_id: second.session_id, base_ref: "next", options });
+  expect(named).toMatchObject({ status: "succeeded", base_ref: "next", warnings: [] });
+  expect(pullOf(named)?.base).toBe("next");
+});
+
+test("a pull request that was merged, and its branch deleted, is followed by another one", async () => {
+  const repository = await host.createRepository("acme", "merged");
+  const first = await runJob(service, "Do it", { repo_url: repository.url });
+  await git(repository.directory, "update-ref", "refs/heads/main", `${first.commit_sha}`);
+  await git(repository.directory, "update-ref", "-d", `refs/heads/${first.branch}`);
+  Object.assign(pullOf(first) ?? {}, { state: "MERGED" });
+  const next = await runJob(service, "Go on", { session_id: first.session_id });
+  expect(next).toMatchObject({ status: "succeeded", branch: first.branch });
+  expect([pullOf(next)?.number, pullOf(next)?.state]).toEqual([2, "OPEN"]);
+});

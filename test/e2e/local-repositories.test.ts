@@ -3,7 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { asks } from "../asks.ts";
-import { makeRemote } from "../remote.ts";
+import { svc } from "../cli/run-svc.ts";
+import { git, makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
 
 /* Where there are keys, callers may be on other machines: what only this one has is not theirs. */
@@ -79,4 +80,73 @@ test("the operator can allow them beside keys, and a follow-up is refused once t
   });
   const more = again.client.run_task({ task: "scenario: noop {}", session_id: String(job.session_id) });
   await expect(more).rejects.toMatchObject(refused);
+});
+
+const shell = (run: string): string => `Go on.\nscenario: shell ${JSON.stringify({ run })}`;
+
+test.each(["without a remote", "with one"])(
+  "run, checkout, continue and checkout again work in a checkout %s",
+  async (kind) => {
+    const service = await startService();
+    const { work, path } = await makeRemote();
+    const isOwn = kind === "without a remote";
+    if (!isOwn) await git(work, "remote", "add", "origin", path);
+    if (!isOwn) await git(work, "fetch", "--quiet", "origin");
+    const env = { SERVICE_PORT: new URL(service.url).port, HOME: service.home };
+    const type = async (...args: string[]) => {
+      const { code, stdout, stderr } = await svc(args, { env, cwd: work });
+      expect({ args, code, stderr }).toMatchObject({ code: 0 });
+      return stdout + stderr;
+    };
+    const newest = async () => (await service.client.list_jobs({ limit: 1 })).jobs[0];
+    await type("run", "Add the file", "--wait");
+    await type("checkout");
+    const said = await type("continue", "latest", shell("echo more > more.txt"), "--wait");
+    const job = await newest();
+    expect(job).toMatchObject({ status: "succeeded", outcome: "changed", pr_url: null });
+    expect(job?.warnings.join().includes("is checked out in")).toBe(isOwn);
+    expect(said).toContain(`svc checkout ${job?.id.slice(0, 8)}`);
+    await type("checkout");
+    expect(await git(work, "show", "HEAD:more.txt")).toBe("more");
+    expect(await git(work, "status", "--porcelain")).toBe("");
+    if (isOwn) return;
+    // A branch without commits of the user's own follows a rewritten one.
+    await type("continue", "latest", shell("git commit --quiet --amend --message better"), "--wait");
+    await type("checkout");
+    expect(await git(work, "log", "-1", "--format=%s")).toBe("better");
+  },
+);
+
+test("a branch that is checked out in a linked worktree, or only while the agent works, is kept as well", async () => {
+  const service = await startService({ env: { SERVICE_AGENT_SANDBOX: "off" } });
+  const { work } = await makeRemote();
+  const first = await asks(service).run({ task: "Do it", repo_url: work });
+  expect(await git(work, "rev-parse", `${first.branch}`)).toBe(first.commit_sha);
+  await git(work, "worktree", "add", "--quiet", `${work}-linked`, `${first.branch}`);
+  const session_id = `${first.session_id}`;
+  const linked = await asks(service).run({ task: shell("echo 2 > two.txt"), session_id });
+  expect(linked).toMatchObject({ status: "succeeded", outcome: "changed" });
+  expect(linked.warnings.join()).toContain("is checked out in");
+  await git(work, "worktree", "remove", "--force", `${work}-linked`);
+  const script = `echo 3 > three.txt; git -C ${work} switch --quiet ${first.branch}`;
+  const late = await asks(service).run({ task: shell(script), session_id });
+  expect(late).toMatchObject({ status: "succeeded", outcome: "changed" });
+  expect(late.warnings.join()).toContain("is checked out in");
+});
+
+test("a branch moved behind its base, or back to it, is no change, and the job says to revert", async () => {
+  const service = await startService();
+  const remote = await makeRemote();
+  await git(remote.work, "commit", "--quiet", "--allow-empty", "--message=Bad");
+  await git(remote.work, "push", "--quiet", remote.path, "HEAD:main");
+  const repo_url = remote.path;
+  const behind = await asks(service).run({ task: shell("git reset --quiet --hard HEAD~1"), repo_url });
+  const first = await asks(service).run({ task: "Do it", repo_url });
+  const session_id = `${first.session_id}`;
+  const back = await asks(service).run({ task: shell("git reset --quiet --hard HEAD~1"), session_id });
+  for (const job of [behind, back]) {
+    expect(job).toMatchObject({ status: "succeeded", outcome: "no_change", pr_url: null });
+    expect(job.warnings.join()).toContain("git revert");
+  }
+  expect(await remote.branches()).toEqual(["main", `${first.branch}`]);
 });

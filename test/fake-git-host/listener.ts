@@ -27,8 +27,12 @@ export const createListener = (state: State, log: RequestLog) => {
     const { request, response, url } = exchange;
     const body = await readBody(request);
     log.add(request, body);
-    if (meetsRefusal(exchange, state.refusals.take(apiAction(request.method, url.pathname, body), false)))
-      return;
+    const refusal = state.refusals.take(apiAction(request.method, url.pathname, body), false);
+    if (refusal?.how === "unheard") {
+      await rest.fetch(toFetchRequest(request, url, body));
+      return void request.socket.destroy();
+    }
+    if (meetsRefusal(exchange, refusal)) return;
     if (url.pathname === "/api/graphql") {
       const token = authenticate(state, request.headers.authorization);
       return sendJson(response, 200, await answerGraphql(state, token, JSON.parse(body)));

@@ -5,8 +5,11 @@ export type RefusedAction = "git_read" | "push" | "pull_request" | "repository" 
 
 export type Refusal = {
   what: RefusedAction;
-  /** A status; `timeout`: never answered; `reset`: the connection is cut; `hook`: pushes only, by a pre-receive hook. */
-  how: 401 | 403 | 404 | 422 | 429 | 500 | 502 | 503 | "timeout" | "reset" | "hook";
+  /**
+   * A status; `timeout`: never answered; `reset`: the connection is cut; `unheard`: the same when all is done; `hook`: pushes
+   * only, by a pre-receive hook.
+   */
+  how: 401 | 403 | 404 | 422 | 429 | 500 | 502 | 503 | "timeout" | "reset" | "unheard" | "hook";
   /** Default: the real host's words. */
   message?: string;
   /** How many requests are refused; default: all until the refusal is disposed of. */

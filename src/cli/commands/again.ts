@@ -11,6 +11,7 @@ import { optionsOf, type JobFlags } from "./job-options.ts";
 import { readTask, submit } from "./run.ts";
 
 type AgainFlags = JobFlags & {
+  baseRef?: string;
   profile?: string;
   filePath?: string;
   editor?: boolean;
@@ -50,7 +51,10 @@ export const continueJob = async (
     throw new CliError(
       `The agent of job ${job.id} had not begun, so there is nothing to continue: svc retry ${job.id}`,
     );
-  const more = continueInput(job, job.session_id, await readTask(argument, flags.editor));
+  if (flags.deliver === true && (argument !== undefined || flags.editor === true))
+    throw usageError("--deliver starts no agent, so it takes no task: leave one of them out");
+  const task = flags.deliver === true ? job.task : await readTask(argument, flags.editor);
+  const more = { ...continueInput(job, job.session_id, task), base_ref: flags.baseRef ?? "" };
   return submit(client, withFlags(job, more, flags), flags);
 };
 

@@ -22,9 +22,10 @@ export const checkout = async (word: string): Promise<ExitCode> => {
       `Job ${id} had no repository: svc apply ${id} brings its change into any checkout, as uncommitted edits`,
     );
   const remote = await remoteOf(job);
+  const before = await git(["rev-parse", "--verify", "--quiet", `refs/remotes/${remote}/${branch}`]);
   const from = await fetch(job, remote);
   const tip = await requireGit("read what it fetched", ["rev-parse", "--verify", "FETCH_HEAD^{commit}"]);
-  await switchTo(branch, tip);
+  await switchTo(branch, tip, before.stdout);
   if (from === remote) await git(["branch", "--quiet", `--set-upstream-to=${remote}/${branch}`, branch]);
   print(`On branch ${oneLine(branch)}, from ${oneLine(from)}`);
   return exitCode.ok;
@@ -81,16 +82,21 @@ const hasNothing = (job: Job): boolean =>
   !isPushed(job) &&
   (job.commit_sha === null || job.diff_stat?.files === 0);
 
-/** Makes or forwards the local branch. Commits and edits of the user stay: git refuses where they are in the way. */
-const switchTo = async (branch: string, tip: string): Promise<void> => {
+/**
+ * Makes or forwards the local branch. Commits and edits of the user stay: git refuses where they are in the way. `before`: what
+ * the remote had of it, which a rewritten branch replaces.
+ */
+const switchTo = async (branch: string, tip: string, before: string): Promise<void> => {
   const own = await git(["rev-parse", "--verify", "--quiet", `refs/heads/${branch}`]);
   if (!own.ok) return void (await requireGit("switch", ["switch", "--quiet", "--create", branch, tip]));
   const isBehind = (await git(["merge-base", "--is-ancestor", own.stdout, tip])).ok;
   const isAhead = (await git(["merge-base", "--is-ancestor", tip, own.stdout])).ok;
-  if (!isBehind && !isAhead)
+  const isRewritten = !isBehind && own.stdout === before;
+  if (!isBehind && !isAhead && !isRewritten)
     throw new CliError(
       `Your branch ${branch} has commits that the job's does not have, and the other way round. Rename yours (git branch -m ${branch} NAME), or merge ${tip}`,
     );
   await requireGit("switch", ["switch", "--quiet", branch]);
+  if (isRewritten) await requireGit("update the branch", ["reset", "--quiet", "--keep", tip]);
   if (isBehind) await requireGit("update the branch", ["merge", "--quiet", "--ff-only", tip]);
 };

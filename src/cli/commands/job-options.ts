@@ -18,6 +18,7 @@ export type JobFlags = {
   submodules?: boolean;
   recurseSubmodules?: boolean;
   lfs?: boolean;
+  deliver?: boolean;
 };
 
 /** The flags as `options` of a submission, over those of the job before. */
@@ -36,6 +37,7 @@ export const optionsOf = (
     must_pass: flags.mustPass,
     submodules: flags.recurseSubmodules ? "recursive" : flags.submodules,
     lfs: flags.lfs,
+    deliver_only: flags.deliver,
   };
   const set = [...Object.entries(kept), ...Object.entries(given)].filter(
     ([, value]) => value !== null && value !== undefined,
