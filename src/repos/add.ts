@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
-import { lstat, mkdir, rename } from "node:fs/promises";
+import { lstat, mkdir, rename, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { removeTree } from "../lib/remove-tree.ts";
 import { replaceIfDamaged } from "./cache.ts";
 import { type Captured, capture } from "./capture.ts";
@@ -183,9 +184,23 @@ const checkOut = async (
   await bringObjects(context, lacking, { where, without, into: worktree.ownDir });
   const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
   await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
+  if (special.attributes.length > 0) await settleIndex(context, worktree);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
   worktree.warnings.push(...(await checkoutWarnings(worktree, special, { leftOut, wanted })));
   return leftOut;
+};
+
+/**
+ * Git reads a file again that is as new, to the second, as its index, and may then take it for changed: see `untouched.ts`.
+ * Where it does, the index becomes newer than the files, so that no git of the agent commits what nobody touched.
+ */
+const settleIndex = async (context: GitContext, worktree: Worktree): Promise<void> => {
+  const rules = ["text", "eol=crlf", "eol=lf", "ident"].map((rule) => `:(attr:${rule})`);
+  const args = ["diff-files", "--quiet", "--", ...rules];
+  if ((await runGitOrNull(context, worktree, args)) !== null) return;
+  const index = indexOf(worktree.ownDir);
+  await setTimeout(1000 - (Date.now() % 1000), undefined, { signal: context.signal });
+  await utimes(index, new Date(), new Date());
 };
 
 type Start = { refs: Refs; known: Worktree | null; saved: string };

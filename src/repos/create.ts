@@ -28,9 +28,11 @@ import {
   type TakeLease,
 } from "./git-context.ts";
 import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
+import { ignoredWork, isThere, markAgentWork } from "./left-out.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
 import { type NewObjects, readNewObjects } from "./new-objects.ts";
+import { shownPath } from "./path-bytes.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { askHead, baseLeftOut, checkRef } from "./ref.ts";
 import { lends, type Worktree, type WorktreeOnDisk } from "./repos.ts";
@@ -106,6 +108,8 @@ export const createRepos = (request: {
     pathsAtBase: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
       pathsAtBase({ ...context, signal }, worktree, paths),
     keepApart,
+    markAgentWork,
+    ignoredWork: on(ignoredWork),
     saveBranch: on(saveBranch),
     salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
       salvage({ ...context, signal }, worktree, name),
@@ -156,9 +160,10 @@ export const createRepos = (request: {
     readWorktree: async (worktreeId: string): Promise<WorktreeOnDisk | null> => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { worktree, ready, since, instance, kept, source } = owned;
-      const directoryExists = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway: source !== null, directoryExists };
+      const { source, pushed: _pushed, leftOut: _leftOut, version: _version, ...facts } = owned;
+      const ignored = owned.ignored.filter((path) => isThere(owned.worktree, path)).map(shownPath);
+      const directoryExists = await hasDirectory(owned.worktree);
+      return { ...facts, ignored, isThrowaway: source !== null, directoryExists };
     },
     expireRefs: on(expireRefs),
     isPushed: on(isPushed),

@@ -24,6 +24,8 @@ export type WorktreeOnDisk = {
   isThrowaway: boolean;
   /** Content that could not be saved at the last try. */
   kept: string[];
+  /** Work of agents that git ignores, as far as it is still there. */
+  ignored: string[];
 };
 
 export type CachedRepo = {
