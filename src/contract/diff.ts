@@ -12,9 +12,24 @@ const ChangedFile = z
     insertions: z.int().meta({ example: 3 }),
     deletions: z.int().meta({ example: 2 }),
     binary: z.boolean().meta({ example: false }),
+    size: z.int().meta({ description: "Its bytes, before or after, whichever are more", example: 1840 }),
+    left_out: z.boolean().meta({ description: "Not in diff, where it does not fit", example: false }),
   })
   .meta({ id: "ChangedFile" });
 export type ChangedFile = z.infer<typeof ChangedFile>;
+
+/** Names the files that do not fit into a diff. */
+export const leftOutText = (files: readonly ChangedFile[], most = 20): string => {
+  const left = files.filter(({ left_out }) => left_out);
+  const names = left
+    .slice(0, most)
+    .map(({ path, size, insertions, deletions, binary }) => {
+      const lines = binary ? "binary" : `+${insertions} −${deletions}`;
+      return `${path} (${size.toLocaleString("en")} bytes, ${lines})`;
+    })
+    .join(", ");
+  return left.length > most ? `${names} and ${left.length - most} more` : names;
+};
 
 const sha = "9f2c1e7b5a3d4f60718293a4b5c6d7e8f9012345";
 const patch = `diff --git a/src/date.ts b/src/date.ts
@@ -49,7 +64,7 @@ export const JobDiff = z
     files: z.array(ChangedFile).describe("The first 1,000 changed files"),
     diff: z.string().meta({ description: "The change in the format that was asked for", example: patch }),
     truncated: z.boolean().meta({
-      description: "diff has only its first files: more than max_bytes are there",
+      description: "diff lacks files: those that are left_out, or names and statistics beyond max_bytes",
       example: false,
     }),
     altered: z.boolean().meta({
@@ -78,12 +93,17 @@ export const diffOperations = {
         .min(1000)
         .max(10_000_000)
         .default(100_000)
-        .describe("Size of diff at most; files that do not fit are left out of it"),
+        .describe("Size of diff at most; the largest files are left out of it, and named"),
+      repository: z
+        .string()
+        .max(2048)
+        .default("")
+        .describe("Name or URL of a further repository of the job; empty: its own"),
     }),
     output: JobDiff.extend({ success: z.literal(true) }),
     http: { method: "get", path: "/jobs/{job_id}/diff" },
     // It may fetch the job's branch.
     annotations: { readOnly: true, destructive: false, idempotent: true, openWorld: true },
-    errors: ["job_not_found", "change_not_found", "worktree_failed"],
+    errors: ["invalid_request", "job_not_found", "change_not_found", "worktree_failed"],
   }),
 };

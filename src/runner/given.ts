@@ -93,6 +93,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
     Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
+    if (isFirst)
+      for (const { worktree } of [place, ...place.others]) await repos.markAgentWork(worktree);
     return { setup, given };
   };
 
