@@ -14,6 +14,8 @@ import {
   fileAtBase,
   inspectWorktree,
   pathsAtBase,
+  pathWith,
+  restoreFiles,
   salvage,
   saveBranch,
   unsavable,
@@ -107,6 +109,10 @@ export const createRepos = (request: {
       fileAtBase({ ...context, signal }, worktree, file),
     pathsAtBase: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
       pathsAtBase({ ...context, signal }, worktree, paths),
+    pathWith: (worktree: Worktree, wanted: Parameters<typeof pathWith>[2], signal: AbortSignal) =>
+      pathWith({ ...context, signal }, worktree, wanted),
+    restoreFiles: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
+      restoreFiles({ ...context, signal }, worktree, paths),
     keepApart,
     markAgentWork,
     ignoredWork: on(ignoredWork),

@@ -85,7 +85,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       env,
       ...(ports && { ports: ports.numbers }),
     };
-    const secrets = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
+    const all = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
+    const secrets = await care.markPublic(all, place, { warn, signal: run.signal });
     const files: Attached = { parts: [], said: null };
     const forAgent = forAgentOf(setup, env);
     const given: Given = { run, profile, place, definitions, progress, within, forAgent, secrets, files };
