@@ -190,17 +190,12 @@ const checkOut = async (
   return leftOut;
 };
 
-/**
- * Git reads a file again that is as new, to the second, as its index, and may then take it for changed: see `untouched.ts`.
- * Where it does, the index becomes newer than the files, so that no git of the agent commits what nobody touched.
- */
+/** Git reads files again that are as new, to the second, as its index. Where it finds changes, the index becomes newer. */
 const settleIndex = async (context: GitContext, worktree: Worktree): Promise<void> => {
   const rules = ["text", "eol=crlf", "eol=lf", "ident"].map((rule) => `:(attr:${rule})`);
-  const args = ["diff-files", "--quiet", "--", ...rules];
-  if ((await runGitOrNull(context, worktree, args)) !== null) return;
-  const index = indexOf(worktree.ownDir);
+  if ((await runGitOrNull(context, worktree, ["diff-files", "--quiet", "--", ...rules])) !== null) return;
   await setTimeout(1000 - (Date.now() % 1000), undefined, { signal: context.signal });
-  await utimes(index, new Date(), new Date());
+  await utimes(indexOf(worktree.ownDir), new Date(), new Date());
 };
 
 type Start = { refs: Refs; known: Worktree | null; saved: string };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
-import { inside, pathBytes, shownPath } from "./path-bytes.ts";
+import { absentIn, pathBytes, shownPath } from "./path-bytes.ts";
 import {
   apartOf,
   branchRef,
@@ -200,7 +200,9 @@ const addAll = async (
   const moved = await movedIn(adding, { nested, submodules });
   if (moved !== "")
     await runGit(context, adding, ["update-index", "-z", "--index-info"], { input: pathBytes(moved) });
-  const kept = large.map((path) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`);
+  const kept = large.map(
+    (path) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`,
+  );
   const known = await withInner(context, adding, { submodules, inner });
   for (const path of [...nested, ...inner]) {
     const commit = known.get(path);
@@ -239,8 +241,9 @@ const movedIn = async (
   return (await Promise.all(lines)).join("");
 };
 
-const listFiles = async (context: GitContext, adding: Adding, ...options: string[]): Promise<string[]> => {
-  const { stdout } = await runGit(context, adding, ["ls-files", "-z", ...options], { encoding: "latin1" });
+/** Paths of the index, as bytes. */
+export const listFiles = async (context: GitContext, tree: Tree, ...options: string[]): Promise<string[]> => {
+  const { stdout } = await runGit(context, tree, ["ls-files", "-z", ...options], { encoding: "latin1" });
   return stdout.split("\0").filter((entry) => entry !== "");
 };
 
@@ -258,13 +261,6 @@ const leftBehind = async (context: GitContext, adding: Adding): Promise<string[]
   const paths = [...new Set(named.map((path) => path.replace(/\/$/, "")))].filter(staysInside);
   const absent = await absentIn(adding.path, paths);
   return paths.filter((path) => !absent.includes(path));
-};
-
-/** The paths at which nothing is. Paths are bytes. */
-const absentIn = async (root: string, paths: string[]): Promise<string[]> => {
-  const different = [...new Set(paths)];
-  const found = await Promise.all(different.map((path) => lstat(inside(root, path)).catch(() => null)));
-  return different.filter((_, nth) => found[nth] === null);
 };
 
 type Special = { nested: string[]; inner: string[]; large: string[]; submodules: Map<string, string> };

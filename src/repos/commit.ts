@@ -1,4 +1,4 @@
-import { type How, capture, readWhole, unsavedCommits } from "./capture.ts";
+import { type How, capture, listFiles, readWhole, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
 import {
   branchRef,
@@ -145,14 +145,11 @@ export const restoreFiles = async (
   paths: readonly string[],
 ): Promise<string[]> => {
   const { agent } = await openWorktree(context, worktree);
-  if (agent.head === null) return [];
-  const call = { encoding: "latin1" } as const;
-  await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head]);
-  const tracked = new Set((await runGit(context, worktree, ["ls-files", "-z"], call)).stdout.split("\0"));
+  await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head ?? emptyTree]);
+  const tracked = new Set(await listFiles(context, worktree));
   const restored = paths.filter((path) => tracked.has(path));
   const input = pathBytes(restored.map((path) => `${path}\0`).join(""));
-  const args = ["checkout-index", "--force", "-z", "--stdin"];
-  if (restored.length > 0) await runGit(context, worktree, args, { input });
+  await runGit(context, worktree, ["checkout-index", "--force", "-z", "--stdin"], { input });
   return restored;
 };
 

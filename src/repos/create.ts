@@ -30,11 +30,10 @@ import {
   type TakeLease,
 } from "./git-context.ts";
 import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
-import { ignoredWork, isThere, markAgentWork } from "./left-out.ts";
+import { ignoredStill, ignoredWork, markAgentWork } from "./left-out.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
 import { type NewObjects, readNewObjects } from "./new-objects.ts";
-import { shownPath } from "./path-bytes.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { askHead, baseLeftOut, checkRef } from "./ref.ts";
 import { lends, type Worktree, type WorktreeOnDisk } from "./repos.ts";
@@ -167,7 +166,7 @@ export const createRepos = (request: {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
       const { source, pushed: _pushed, leftOut: _leftOut, version: _version, ...facts } = owned;
-      const ignored = owned.ignored.filter((path) => isThere(owned.worktree, path)).map(shownPath);
+      const ignored = await ignoredStill(owned.worktree, owned.ignored);
       const directoryExists = await hasDirectory(owned.worktree);
       return { ...facts, ignored, isThrowaway: source !== null, directoryExists };
     },

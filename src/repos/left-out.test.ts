@@ -58,7 +58,8 @@ test("what the agent's info/exclude hides is left out and named, also after a co
 
 test("new work at ignored paths is named once; what tools make again and what was there is not", async () => {
   const { repos, worktree } = await makeWorktree({
-    ".gitignore": "outputs/\nlib/\n*.local\nnode_modules\ntarget\n.venv\n*.log\n*.pyc\ncoverage\n.cache\nkept/\n",
+    ".gitignore":
+      "outputs/\nlib/\n*.local\nnode_modules\ntarget\n.venv\n*.log\n*.pyc\ncoverage\n.cache\nkept/\n",
   });
   const { path } = worktree;
   await write(path, { "kept/by-setup.txt": "1\n", "lib/setup.js": "1\n" });

@@ -1,8 +1,5 @@
 import type { ChangedFile } from "../contract/diff.ts";
 
-/** A changed file, and its part of the patch. */
-type Part = { file: ChangedFile; text: string; bytes: number };
-
 const border = "\ndiff --git ";
 
 /**
@@ -10,51 +7,47 @@ const border = "\ndiff --git ";
  * file hides no small one. `files`: those of the patch, in its order; those that do not fit are marked.
  */
 export const createPatchReader = (files: readonly ChangedFile[], maxBytes: number) => {
-  let parts: Part[] = [];
-  let [stored, tail, nth, left] = [0, "", -1, 0];
+  let parts: { file: ChangedFile; text: string; bytes: number }[] = [];
+  let [tail, stored, next, more] = ["\n", 0, 0, 0];
 
   const take = (text: string): void => {
     const part = parts.at(-1);
     if (part === undefined) return;
     part.bytes += text.length;
-    const isTooLarge = part.bytes > maxBytes;
-    stored += isTooLarge ? -part.text.length : text.length;
-    part.text = isTooLarge ? "" : part.text + text;
+    stored += text.length;
+    part.text = part.bytes > maxBytes ? "" : part.text + text;
   };
 
-  const next = (): void => {
-    // A file that becomes a link, or the other way round, has two parts.
-    if (left > 0) return void (left -= 1);
+  const begin = (): void => {
     if (stored > 2 * maxBytes) drop();
-    const file = files[(nth += 1)];
-    if (file === undefined) return;
-    left = file.status === "type_changed" ? 1 : 0;
+    const file = files[next];
+    // A file that becomes a link, or the other way round, has two parts.
+    if (more > 0 || file === undefined) return void (more = 0);
     parts.push({ file, text: "", bytes: 0 });
+    more = file.status === "type_changed" ? 1 : 0;
+    next += 1;
   };
 
-  /** Marks the largest, and forgets their texts. */
+  /** Marks the largest and forgets their texts. */
   const drop = (): void => {
-    const smallestFirst = parts.toSorted((one, other) => one.bytes - other.bytes);
-    let bytes = 0;
-    for (const part of smallestFirst) if ((bytes += part.bytes) > maxBytes) part.file.left_out = true;
+    stored = 0;
+    for (const part of parts.toSorted((one, other) => one.bytes - other.bytes))
+      if (stored + part.bytes > maxBytes) part.file.left_out = true;
+      else stored += part.bytes;
     parts = parts.filter(({ file }) => !file.left_out);
-    stored = parts.reduce((sum, { text }) => sum + text.length, 0);
   };
 
   return {
     read: (piece: string): void => {
-      tail = nth === -1 && tail === "" ? `\n${piece}` : tail + piece;
-      for (let at = tail.indexOf(border); at !== -1; at = tail.indexOf(border)) {
-        take(tail.slice(0, at + 1));
-        next();
-        tail = tail.slice(at + 1);
-        // The border itself must not be found again.
-        take(tail.slice(0, 1));
-        tail = tail.slice(1);
+      const [before = "", ...begun] = `${tail}${piece}`.split(border);
+      take(before.slice(0, begun.length > 0 ? undefined : -border.length));
+      for (const [nth, text] of begun.entries()) {
+        take("\n");
+        begin();
+        const isLast = nth === begun.length - 1;
+        take(`${border.slice(1)}${isLast ? text.slice(0, -border.length) : text}`);
       }
-      const end = Math.max(0, tail.length - border.length);
-      take(tail.slice(0, end));
-      tail = tail.slice(end);
+      tail = (begun.at(-1) ?? before).slice(-border.length);
     },
     /** What fits, in the order of the files. */
     end: (): string => {

@@ -62,7 +62,11 @@ test("the agent's own git commits no file that nobody touched", async () => {
   await write(worktree.path, { "plain.txt": "work\n" });
   await commitAs(worktree.path);
   expect(await plainGit(worktree.path, "show", "--name-only", "--format=", "HEAD")).toBe("plain.txt");
-  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, ahead: 1, paths: ["plain.txt"] });
+  expect(await repos.inspect(worktree, never)).toMatchObject({
+    dirty: false,
+    ahead: 1,
+    paths: ["plain.txt"],
+  });
 });
 
 const content = "the content of a large file\n".repeat(50);

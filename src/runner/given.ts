@@ -94,8 +94,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
     Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
-    if (isFirst)
-      for (const { worktree } of [place, ...place.others]) await repos.markAgentWork(worktree);
+    if (isFirst) for (const { worktree } of [place, ...place.others]) await repos.markAgentWork(worktree);
     return { setup, given };
   };
 

@@ -85,8 +85,11 @@ test("what commands say of them is masked, in each form and over the ends of pie
 test.each([
   ["an ignored file", "echo token=$SETUP_SECRET > npmrc.ignored", "npmrc.ignored"],
   ["whose name is no UTF-8", "echo $SETUP_SECRET > $(printf 'a\\377.ignored')", "a\ufffd.ignored"],
-  ["a tracked file", "echo $SETUP_SECRET >> README.md", "README.md"],
-  ["among the files of a repository that it made", "git init -q x; echo $SETUP_SECRET > x/.git/note", "x/.git/note"],
+  [
+    "among the files of a repository that it made",
+    "git init -q x; echo $SETUP_SECRET > x/.git/note",
+    "x/.git/note",
+  ],
   ["what is kept for people", "mkdir -p .svc/out; echo $SETUP_SECRET > .svc/out/a; exit 1", ".svc/out/a"],
 ])(
   "a setup that leaves one to the agent fails its job, and names the file: %s",
@@ -97,16 +100,13 @@ test.each([
       kind: "failed",
       failure_reason: "setup_failed",
       retryable: false,
-      error: expect.stringMatching(
-        new RegExp(`in ${file} \\(SETUP_SECRET\\), which was (removed|restored)`),
-      ) as string,
+      error: expect.stringContaining(`in ${file} (SETUP_SECRET), which was removed`) as string,
     });
     const stored = await job.stored();
     expect(stored.session_id).toBeNull();
     expect(JSON.stringify([patch, stored, await job.published()])).not.toContain(valueOf("setup"));
     expect(patch.files ?? []).toEqual([]);
     expect(await findSecret(String(stored.worktree_path), [""], [valueOf("setup")])).toBeNull();
-    expect(await readFile(join(String(stored.worktree_path), "README.md"), "utf8")).toBe("hello\n");
   },
 );
 

@@ -23,13 +23,13 @@ type Job = {
 /**
  * What becomes of the secrets that a job's commands got. `salvageTimeout`: seconds for the search after a job was stopped.
  *
- * | a value stands                                | then                                                        |
- * |-----------------------------------------------|-------------------------------------------------------------|
- * | in a commit that the work began with          | its readers know it: a warning, and no search in this job   |
- * | below `.git` of the worktree                  | nothing: the service writes that, and git alone reads it    |
- * | in a file that setup or checks left           | it goes, or a tracked one is restored, and the job fails    |
- * | in a file that a stopped run of them left     | the same, with a warning: the agent has not read it         |
- * | in what is to be pushed                       | nothing is pushed, and the job fails                        |
+ * | a value stands                              | then                                                    |
+ * |---------------------------------------------|---------------------------------------------------------|
+ * | in a commit with which the work began       | its readers know it: a warning, no search in this job   |
+ * | below `.git` of the worktree                | nothing                                                 |
+ * | in what setup or checks left                | it goes, or a tracked file is restored; the job fails   |
+ * | in what a killed run of them left           | the same with a warning, before the agent reads it      |
+ * | in what is to be pushed                     | nothing is pushed, the job fails                        |
  */
 export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos" | "salvageTimeout">) => {
   /** The secrets, of which those are marked that stand in a commit with which the work on the worktree began. */
@@ -60,32 +60,25 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
     const signal = run.signal.aborted ? AbortSignal.timeout(salvageTimeout * 1000) : run.signal;
     const secrets = [...setup, ...checks];
     const values = valuesInside(secrets);
-    const [removed, restored]: string[][] = [[], []];
     if (values.length === 0) return;
+    const found: string[] = [];
     try {
       for (const root of [worktree.path, ...(within?.mounts ?? []).map(({ from }) => from)]) {
         const names = await readdir(root, { encoding: "buffer" });
         const paths = names.filter((name) => root !== worktree.path || name.toString() !== ".git");
         const hits = await Array.fromAsync(filesWithSecret(root, paths, values, signal));
-        const files = hits.map(({ file }) => file.toString("latin1"));
-        const isMain = root === worktree.path && files.length > 0;
-        const tracked = isMain ? await repos.restoreFiles(worktree, files, signal) : [];
-        for (const { file, value } of hits) {
-          const isTracked = tracked.includes(file.toString("latin1"));
-          (isTracked ? restored : removed)?.push(`${file.toString()} (${nameOf(secrets, value)})`);
-          if (!isTracked)
+        found.push(...hits.map(({ file, value }) => `${file.toString()} (${nameOf(secrets, value)})`));
+        const files = root === worktree.path ? hits.map(({ file }) => file.toString("latin1")) : [];
+        const restored = files.length > 0 ? await repos.restoreFiles(worktree, files, signal) : [];
+        for (const { file } of hits)
+          if (!restored.includes(file.toString("latin1")))
             await rm(Buffer.concat([Buffer.from(`${root}/`), file]), { force: true, recursive: true });
-        }
       }
     } catch (cause) {
       signal.throwIfAborted();
       throw new SetupError(message(cause), { retryable: false, cause });
     }
-    const sentences = [
-      ...(removed?.length ? [`A secret's value was in ${some(removed, 20)}, which was removed`] : []),
-      ...(restored?.length ? [`A secret's value was in ${some(restored, 20)}, which was restored`] : []),
-    ];
-    if (sentences.length > 0) tell(sentences.join(". "));
+    if (found.length > 0) tell(`A secret's value was in ${some(found, 20)}, which was removed or restored`);
   };
 
   /** Runs commands, and fails when they left a value. @throws what `failure` makes of a sentence that names files and secrets */

@@ -82,10 +82,7 @@ const bytesOf = (directory: string | Buffer, name: string | Buffer): Buffer =>
 type Search = { needles: readonly Needle[]; piece: Buffer; pause: () => Promise<void> | undefined };
 
 /** The end of a piece is looked at with the next one. */
-const heldBy = async (
-  path: Buffer,
-  { needles, piece, pause }: Search,
-): Promise<Needle | undefined> => {
+const heldBy = async (path: Buffer, { needles, piece, pause }: Search): Promise<Needle | undefined> => {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const file = unlessGone(path, () => openSync(path, flags));
   if (file === null) return undefined;

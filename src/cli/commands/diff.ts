@@ -20,7 +20,10 @@ const read = async (word: string, format: DiffFormat, repository = ""): Promise<
 };
 
 /** `svc diff` */
-export const diff = async (id: string, { stat, nameOnly, repository, json }: DiffOptions): Promise<ExitCode> => {
+export const diff = async (
+  id: string,
+  { stat, nameOnly, repository, json }: DiffOptions,
+): Promise<ExitCode> => {
   const body = await read(id, nameOnly === true ? "names" : stat === true ? "stat" : "patch", repository);
   if (json === true) {
     printJson(body);
