@@ -18,17 +18,14 @@ const ChangedFile = z
   .meta({ id: "ChangedFile" });
 export type ChangedFile = z.infer<typeof ChangedFile>;
 
-/** Names the files that do not fit into a diff. */
-export const leftOutText = (files: readonly ChangedFile[], most = 20): string => {
+/** Names the first files that do not fit into a diff, with their sizes and lines. */
+export const leftOutText = (files: readonly ChangedFile[]): string => {
   const left = files.filter(({ left_out }) => left_out);
-  const names = left
-    .slice(0, most)
-    .map(({ path, size, insertions, deletions, binary }) => {
-      const lines = binary ? "binary" : `+${insertions} −${deletions}`;
-      return `${path} (${size.toLocaleString("en")} bytes, ${lines})`;
-    })
-    .join(", ");
-  return left.length > most ? `${names} and ${left.length - most} more` : names;
+  const named = left.slice(0, 20).map(({ path, size, insertions, deletions, binary }) => {
+    const lines = binary ? "binary" : `+${insertions} −${deletions}`;
+    return `${path} (${size.toLocaleString("en")} bytes, ${lines})`;
+  });
+  return [...named, ...(left.length > 20 ? [`${left.length - 20} more`] : [])].join(", ");
 };
 
 const sha = "9f2c1e7b5a3d4f60718293a4b5c6d7e8f9012345";

@@ -14,7 +14,7 @@ import type { Saving } from "./saving.ts";
 
 type Job = {
   secrets: JobSecrets;
-  place: Pick<Place, "worktree" | "firstHead">;
+  place: Pick<Place, "worktree">;
   /** What its processes have besides the worktree. */
   within: Pick<AgentLaunch, "mounts"> | null;
   run: Run;
@@ -32,15 +32,21 @@ type Job = {
  * | in what is to be pushed                     | nothing is pushed, the job fails                        |
  */
 export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos" | "salvageTimeout">) => {
-  /** The secrets, of which those are marked that stand in a commit with which the work on the worktree began. */
+  /** The secrets, of which those are marked that stand in a commit with which the work began, in any repository. */
   const markPublic = async (
     secrets: JobSecrets,
-    { worktree, firstHead }: Job["place"],
+    { worktree: main, firstHead, others }: Place,
     { warn, signal }: { warn: (text: string) => void; signal: AbortSignal },
   ): Promise<JobSecrets> => {
-    const commits = [...new Set([worktree.baseSha, firstHead])].filter((commit) => commit !== null);
-    const pathOf = (some: readonly JobSecret[]) =>
-      repos.pathWith(worktree, { commits, texts: some.flatMap(linesOf) }, signal);
+    const pathOf = async (some: readonly JobSecret[]): Promise<string | null> => {
+      const texts = some.flatMap(linesOf);
+      for (const { worktree, firstHead: head } of [{ worktree: main, firstHead }, ...others]) {
+        const commits = [...new Set([worktree.baseSha, head])].filter((commit) => commit !== null);
+        const path = await repos.pathWith(worktree, { commits, texts }, signal);
+        if (path !== null) return path;
+      }
+      return null;
+    };
     if ((await pathOf(Object.values(secrets).flat())) === null) return secrets;
     const all: JobSecrets = { setup: [], agent: [], checks: [] };
     for (const phase of secretPhases)
@@ -119,14 +125,11 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
 
     /** Before the commit goes out, with all that the remote lacks of it. @throws RepoError that names where a value is */
     requireNonePushed: async (
-      { secrets, place, run: { signal } }: Pick<Job, "secrets" | "place" | "run">,
+      { secrets, run: { signal } }: Pick<Job, "secrets" | "run">,
       worktree: Worktree,
       tip: string,
     ): Promise<void> => {
-      const isOwn = worktree.worktreeId === place.worktree.worktreeId;
-      const other = { worktree, firstHead: null };
-      const known = isOwn ? secrets : await markPublic(secrets, other, { warn: () => undefined, signal });
-      const all = Object.values(known).flat();
+      const all = Object.values(secrets).flat();
       const values = searchedValues(all);
       if (values.length === 0) return;
       const find = createFinder(values);
