@@ -107,7 +107,7 @@ const commands: Record<keyof Operations, Command | null> = {
     options: { message_id: "--take-back" },
   },
   cancel_job: { command: "cancel", positional: "job_id", options: {} },
-  get_diff: { command: "diff", positional: "job_id", options: {} },
+  get_diff: { command: "diff", positional: "job_id", options: { repository: "--repository" } },
   // svc files reads them in the job.
   list_files: null,
   list_profiles: { command: "profiles", options: {} },

@@ -156,6 +156,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .argument(...jobIdOrLatest)
     .option("--stat", "show the number of changed lines of each file")
     .option("--name-only", "show the paths of the changed files")
+    .option("--repository <name>", "show the change of a further repository of the job")
     .option(...json)
     .addHelpText(...examples("svc diff", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
     .action(lazily(async () => (await import("./commands/diff.ts")).diff));

@@ -12,9 +12,21 @@ const ChangedFile = z
     insertions: z.int().meta({ example: 3 }),
     deletions: z.int().meta({ example: 2 }),
     binary: z.boolean().meta({ example: false }),
+    size: z.int().meta({ description: "Its bytes, before or after, whichever are more", example: 1840 }),
+    left_out: z.boolean().meta({ description: "Not in diff, where it does not fit", example: false }),
   })
   .meta({ id: "ChangedFile" });
 export type ChangedFile = z.infer<typeof ChangedFile>;
+
+/** Names the first files that do not fit into a diff, with their sizes and lines. */
+export const leftOutText = (files: readonly ChangedFile[]): string => {
+  const left = files.filter(({ left_out }) => left_out);
+  const named = left.slice(0, 20).map(({ path, size, insertions, deletions, binary }) => {
+    const lines = binary ? "binary" : `+${insertions} −${deletions}`;
+    return `${path} (${size.toLocaleString("en")} bytes, ${lines})`;
+  });
+  return [...named, ...(left.length > 20 ? [`${left.length - 20} more`] : [])].join(", ");
+};
 
 const sha = "9f2c1e7b5a3d4f60718293a4b5c6d7e8f9012345";
 const patch = `diff --git a/src/date.ts b/src/date.ts
@@ -49,7 +61,7 @@ export const JobDiff = z
     files: z.array(ChangedFile).describe("The first 1,000 changed files"),
     diff: z.string().meta({ description: "The change in the format that was asked for", example: patch }),
     truncated: z.boolean().meta({
-      description: "diff has only its first files: more than max_bytes are there",
+      description: "diff lacks files: those that are left_out, or names and statistics beyond max_bytes",
       example: false,
     }),
     altered: z.boolean().meta({
@@ -78,12 +90,17 @@ export const diffOperations = {
         .min(1000)
         .max(10_000_000)
         .default(100_000)
-        .describe("Size of diff at most; files that do not fit are left out of it"),
+        .describe("Size of diff at most; the largest files are left out of it, and named"),
+      repository: z
+        .string()
+        .max(2048)
+        .default("")
+        .describe("Name or URL of a further repository of the job; empty: its own"),
     }),
     output: JobDiff.extend({ success: z.literal(true) }),
     http: { method: "get", path: "/jobs/{job_id}/diff" },
     // It may fetch the job's branch.
     annotations: { readOnly: true, destructive: false, idempotent: true, openWorld: true },
-    errors: ["job_not_found", "change_not_found", "worktree_failed"],
+    errors: ["invalid_request", "job_not_found", "change_not_found", "worktree_failed"],
   }),
 };

@@ -87,6 +87,7 @@ const workingRecord = ({
     ...each,
     path: null,
     branch: null,
+    base_sha: null,
     commit_sha: null,
     pr_url: null,
     error: null,

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
-import { lstat, mkdir, rename } from "node:fs/promises";
+import { lstat, mkdir, rename, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { removeTree } from "../lib/remove-tree.ts";
 import { replaceIfDamaged } from "./cache.ts";
 import { type Captured, capture } from "./capture.ts";
@@ -212,9 +213,18 @@ const checkOut = async (
   await bringObjects(context, lacking, { where, without, into: worktree.ownDir });
   const special = await specialEntries(context, { gitDir: worktree.ownDir, url: worktree.repoUrl }, start);
   await runGit(context, worktree, ["read-tree", "--reset", "-u", start]);
+  if (special.attributes.length > 0) await settleIndex(context, worktree);
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
   worktree.warnings.push(...(await checkoutWarnings(worktree, special, { leftOut, wanted })));
   return leftOut;
+};
+
+/** Git reads files again that are as new, to the second, as its index. Where it finds changes, the index becomes newer. */
+const settleIndex = async (context: GitContext, worktree: Worktree): Promise<void> => {
+  const rules = ["text", "eol=crlf", "eol=lf", "ident"].map((rule) => `:(attr:${rule})`);
+  if ((await runGitOrNull(context, worktree, ["diff-files", "--quiet", "--", ...rules])) !== null) return;
+  await setTimeout(1000 - (Date.now() % 1000), undefined, { signal: context.signal });
+  await utimes(indexOf(worktree.ownDir), new Date(), new Date());
 };
 
 type Start = { refs: Refs; known: Worktree | null; saved: string };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { runCommand } from "../lib/command.ts";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
-import { inside, pathBytes, shownPath } from "./path-bytes.ts";
+import { absentIn, pathBytes, shownPath } from "./path-bytes.ts";
 import {
   apartOf,
   branchRef,
@@ -17,9 +17,10 @@ import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
 import { importCaptured } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
-import type { OwnerFile } from "./owner-file.ts";
+import { ownDirectory, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
 import { hasOwnWork, headOf, withInner } from "./submodule.ts";
+import { restoreUntouched, takeModes } from "./untouched.ts";
 import { staysInside, type Tree } from "./wall.ts";
 
 export type Captured = {
@@ -66,9 +67,13 @@ export const capture = async (
   const adding = { ...behind, index };
   const apart = await withoutApart(context, adding);
   const kept = await addAll(context, adding, { live, apart });
-  const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
-  const input = pathBytes(filled.map((path) => `${path}\0`).join(""));
-  if (filled.length > 0) await runGit(context, adding, unhide, { input });
+  if (filled.length > 0) {
+    const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
+    const input = pathBytes(filled.map((path) => `${path}\0`).join(""));
+    await runGit(context, adding, unhide, { input });
+    await takeModes(context, adding);
+  }
+  await restoreUntouched(context, adding, headTree);
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
   await importCaptured(context, adding, { commits, tree, head });
@@ -153,8 +158,9 @@ const isApart = (path: string, apart: readonly string[]): boolean =>
 
 /** Gives the index what the base has of them, whatever the agent has added or committed. Resolves to what is not to be added. */
 const withoutApart = async (context: GitContext, adding: Adding): Promise<readonly string[]> => {
-  const { baseSha, ownDir } = adding;
-  const paths = await apartOf(ownDir);
+  const { baseSha, ownDir, worktreeId } = adding;
+  // A diff beside the agent works in another git directory.
+  const paths = await apartOf(ownDirectory(context, worktreeId));
   // Git takes no path that leads through a link.
   const isReached = await Promise.all(paths.map((path) => isInDirectories(adding.path, path)));
   const apart = paths.filter((_, nth) => isReached[nth]);
@@ -194,7 +200,9 @@ const addAll = async (
   const moved = await movedIn(adding, { nested, submodules });
   if (moved !== "")
     await runGit(context, adding, ["update-index", "-z", "--index-info"], { input: pathBytes(moved) });
-  const kept = large.map((path) => `file larger than SERVICE_MAX_REPO_BYTES: ${shownPath(path)}`);
+  const kept = large.map(
+    (path) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`,
+  );
   const known = await withInner(context, adding, { submodules, inner });
   for (const path of [...nested, ...inner]) {
     const commit = known.get(path);
@@ -233,8 +241,9 @@ const movedIn = async (
   return (await Promise.all(lines)).join("");
 };
 
-const listFiles = async (context: GitContext, adding: Adding, ...options: string[]): Promise<string[]> => {
-  const { stdout } = await runGit(context, adding, ["ls-files", "-z", ...options], { encoding: "latin1" });
+/** Paths of the index, as bytes. */
+export const listFiles = async (context: GitContext, tree: Tree, ...options: string[]): Promise<string[]> => {
+  const { stdout } = await runGit(context, tree, ["ls-files", "-z", ...options], { encoding: "latin1" });
   return stdout.split("\0").filter((entry) => entry !== "");
 };
 
@@ -254,31 +263,32 @@ const leftBehind = async (context: GitContext, adding: Adding): Promise<string[]
   return paths.filter((path) => !absent.includes(path));
 };
 
-/** The paths at which nothing is. Paths are bytes. */
-const absentIn = async (root: string, paths: string[]): Promise<string[]> => {
-  const different = [...new Set(paths)];
-  const found = await Promise.all(different.map((path) => lstat(inside(root, path)).catch(() => null)));
-  return different.filter((_, nth) => found[nth] === null);
-};
-
 type Special = { nested: string[]; inner: string[]; large: string[]; submodules: Map<string, string> };
 
+/** Bytes that one save takes of new and changed files in all. */
+const mostAdded = 2 ** 30;
+
+/** Smaller files are not added up, bytes. */
+const fewBytes = 65_536;
+
 /**
- * What git does not ignore and cannot take: directories with a repository of their own, and files that are too large, which
- * may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes nothing. Paths are bytes.
+ * What git does not ignore and cannot take: directories with a repository of their own, and files beyond the most that one
+ * save takes, which may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes
+ * nothing. Paths are bytes.
  */
 const findSpecial = async (
   context: GitContext,
   adding: Adding,
   left: readonly string[],
 ): Promise<Special> => {
-  const tooLarge = `+${context.settings.maxRepoBytes}c`;
+  const most = Math.min(context.settings.maxRepoBytes, mostAdded);
+  const some = `+${Math.min(fewBytes, most)}c`;
   // `find`, because a large tree would block this process.
   const { stdout } = await runCommand({
     command: "/usr/bin/find",
     args: [
       ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
-      ...`-name .git -prune -print0 -o -type f -size ${tooLarge} -print0`.split(" "),
+      ...`-name .git -prune -printf 0\\t%P\\0 -o -type f -size ${some} -printf %s\\t%P\\0`.split(" "),
     ],
     cwd: adding.path,
     env: { LC_ALL: "C" },
@@ -286,23 +296,44 @@ const findSpecial = async (
     timeoutSeconds: context.settings.gitTimeout,
     signal: context.signal,
   });
-  const found = stdout.split("\0").flatMap((file) => (file === "" ? [] : [file.slice(2)]));
-  const repositories = found.flatMap((file) =>
-    file.endsWith("/.git") ? [file.slice(0, -"/.git".length)] : [],
+  const found = Array.from(stdout.matchAll(/(\d+)\t([^\0]+)\0/g), ([, size, path = ""]) => ({
+    path,
+    size: Number(size),
+  }));
+  const repositories = found.flatMap(({ path }) =>
+    path.endsWith("/.git") ? [path.slice(0, -"/.git".length)] : [],
   );
   const submodules =
     repositories.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
   const isInner = (path: string): boolean => submodules.keys().some((owner) => path.startsWith(`${owner}/`));
   const inner = repositories.filter(isInner);
   const nested = repositories.filter((path) => !isInner(path));
-  const large = found.filter((file) => !file.endsWith("/.git") && !isInner(file));
-  if (nested.length + large.length === 0) return { nested, inner, large, submodules };
-  const input = Buffer.concat([...nested, ...large].map((name) => pathBytes(`${name}\0`)));
+  const files = found.filter(({ path }) => !path.endsWith("/.git") && !isInner(path));
+  const large = await beyond(context, adding, { files, most });
+  if (nested.length === 0) return { nested, inner, large, submodules };
+  const input = Buffer.concat(nested.map((name) => pathBytes(`${name}\0`)));
   const asked = { input, encoding: "latin1" } as const;
   const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
   const isIgnored = new Set(ignored?.stdout.split("\0"));
   const isWanted = (name: string): boolean => !isIgnored.has(name);
-  return { nested: nested.filter(isWanted), inner, large: large.filter(isWanted), submodules };
+  return { nested: nested.filter(isWanted), inner, large, submodules };
+};
+
+/** The largest of the new and changed files, so that the others have at most so many bytes in all. Paths are bytes. */
+const beyond = async (
+  context: GitContext,
+  adding: Adding,
+  { files, most }: { files: readonly { path: string; size: number }[]; most: number },
+): Promise<string[]> => {
+  const sum = (sizes: number, { size }: { size: number }): number => sizes + size;
+  if (files.reduce(sum, 0) <= most) return [];
+  const options = ["--exclude-standard", "--others", "--modified"];
+  const changed = new Set(await listFiles(context, adding, ...options));
+  const smallestFirst = files
+    .filter(({ path }) => changed.has(path))
+    .toSorted((one, other) => one.size - other.size);
+  let bytes = 0;
+  return smallestFirst.flatMap(({ path, size }) => ((bytes += size) > most ? [path] : []));
 };
 
 /**

@@ -14,9 +14,11 @@ import {
   restoreGitDirectory,
   textOf,
 } from "./git-directory.ts";
+import { runtimeFiles } from "./left-out.ts";
 import { ownDirectory } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
 import { exchanged, NotCaptured, RepoError, type Worktree } from "./repos.ts";
+import { ownText } from "./submodule.ts";
 import { indexOf, scratchOf, type Tree } from "./wall.ts";
 
 /*
@@ -53,6 +55,8 @@ export type AgentClone = {
   on: string | null;
   head: string | null;
   refs: Refs;
+  /** What its `info/exclude` hides besides what the service wrote there. */
+  exclude: string[];
   /** Commits that branches, the stash or a HEAD name, or that were once checked out on no branch. */
   tips: string[];
 };
@@ -71,7 +75,8 @@ export const readAgentClone = async (
   const branch = branchRef(worktree);
   if (filesOnly || (await lstat(dir).catch(() => null)) === null) {
     const refs = new Map(baseSha === null ? [] : [[branch, baseSha]]);
-    return { dir: join(worktree.ownDir, "none"), on: branch, head: baseSha, refs, tips: [...refs.values()] };
+    const dir = join(worktree.ownDir, "none");
+    return { dir, on: branch, head: baseSha, refs, exclude: [], tips: [...refs.values()] };
   }
   await requireOwn(context, worktree);
   const refs = await readRefs(dir);
@@ -81,7 +86,7 @@ export const readAgentClone = async (
   const head = detached ?? refs.get(on ?? "") ?? null;
   const own = [...refs].flatMap(([name, id]) => (name.startsWith("refs/remotes/") ? [] : [id]));
   const tips = new Set([...(head === null ? [] : [head]), ...own, ...(await unnamedCommits(dir))]);
-  return { dir, on, head, refs, tips: [...tips] };
+  return { dir, on, head, refs, exclude: await excludedIn(dir), tips: [...tips] };
 };
 
 /**
@@ -144,6 +149,15 @@ export const readRefs = async (dir: string, names = ["refs"]): Promise<Refs> => 
   return new Map([...refs, ...loose].filter(([name]) => isWanted(name)));
 };
 
+/** Longest `info/exclude` of an agent that counts, bytes. */
+const longestExclude = 65_536;
+
+const excludedIn = async (dir: string): Promise<string[]> => {
+  const lines = (await ownText(join(dir, "info", "exclude"))).slice(0, longestExclude).split("\n");
+  const own = lines.filter((line) => line !== "" && !line.startsWith("#") && !runtimeFiles.includes(line));
+  return own.map((line) => pathBytes(line).toString());
+};
+
 /** Commits of the stash and of the agent's other worktrees, and those on no branch that were left: only logs name them. */
 const unnamedCommits = async (dir: string): Promise<string[]> => {
   const others = (await readdir(join(dir, "worktrees")).catch(() => [])).map((name) => `worktrees/${name}/`);
@@ -186,8 +200,9 @@ export const writeClone = async (
   await restoreGitDirectory(context, gitDir, basicsOf(worktree));
   await removePlanted(gitDir);
   // The agent's own `git add` leaves them out.
-  const apart = await apartOf(ownDir);
-  await replace(join(gitDir, "info", "exclude"), apart.map((path) => `/${path}\n`).join(""));
+  const apart = (await apartOf(ownDir)).map((path) => `/${path}`);
+  const lines = new Set([...apart, ...runtimeFiles, ...(here?.exclude ?? [])]);
+  await replace(join(gitDir, "info", "exclude"), [...lines, ""].join("\n"));
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(worktree));
   const own = [...(here?.refs ?? [])].filter(([name]) => !name.startsWith(remoteBranches));

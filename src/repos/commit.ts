@@ -1,4 +1,4 @@
-import { type How, capture, readWhole, unsavedCommits } from "./capture.ts";
+import { type How, capture, listFiles, readWhole, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
 import {
   branchRef,
@@ -11,10 +11,11 @@ import {
 } from "./clone.ts";
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
-import { runGit, type GitContext } from "./git-context.ts";
+import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
+import { pathBytes } from "./path-bytes.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
 import { remoteIds, savedIn, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
@@ -116,6 +117,40 @@ export const pathsAtBase = async (
   const { stdout } = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
   const lines = stdout.split("\n");
   return paths.filter((_, nth) => /^[0-9a-f]{40} /.test(lines[nth] ?? ""));
+};
+
+/** A path of the commits that has one of the texts in its content or name; null: none has. A text is one line. */
+export const pathWith = async (
+  context: GitContext,
+  { ownDir }: Worktree,
+  { commits, texts }: { commits: readonly string[]; texts: readonly string[] },
+): Promise<string | null> => {
+  if (texts.length === 0) return null;
+  for (const commit of commits) {
+    const listed = await runGit(context, ownDir, ["ls-tree", "-r", "-z", "--name-only", commit]);
+    const named = listed.stdout.split("\0").find((path) => texts.some((text) => path.includes(text)));
+    if (named !== undefined) return named;
+    const args = ["grep", "--text", "--fixed-strings", "--name-only", "-z", "-f", "-", commit];
+    const input = texts.map((text) => `${text}\n`).join("");
+    const [first] = (await runGitOrNull(context, ownDir, args, { input }))?.stdout.split("\0") ?? [];
+    if (first !== undefined) return first.slice(commit.length + 1);
+  }
+  return null;
+};
+
+/** Gives files of the worktree the content that the checked out commit has. Resolves to those that it has. Paths are bytes. */
+export const restoreFiles = async (
+  context: GitContext,
+  worktree: Worktree,
+  paths: readonly string[],
+): Promise<string[]> => {
+  const { agent } = await openWorktree(context, worktree);
+  await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head ?? emptyTree]);
+  const tracked = new Set(await listFiles(context, worktree));
+  const restored = paths.filter((path) => tracked.has(path));
+  const input = pathBytes(restored.map((path) => `${path}\0`).join(""));
+  await runGit(context, worktree, ["checkout-index", "--force", "-z", "--stdin"], { input });
+  return restored;
 };
 
 /** The commits that are no ancestor of another, in the same order. */

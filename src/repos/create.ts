@@ -14,6 +14,8 @@ import {
   fileAtBase,
   inspectWorktree,
   pathsAtBase,
+  pathWith,
+  restoreFiles,
   salvage,
   saveBranch,
   unsavable,
@@ -28,6 +30,7 @@ import {
   type TakeLease,
 } from "./git-context.ts";
 import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
+import { ignoredStill, ignoredWork, markAgentWork } from "./left-out.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
 import { type NewObjects, readNewObjects } from "./new-objects.ts";
@@ -105,7 +108,13 @@ export const createRepos = (request: {
       fileAtBase({ ...context, signal }, worktree, file),
     pathsAtBase: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
       pathsAtBase({ ...context, signal }, worktree, paths),
+    pathWith: (worktree: Worktree, wanted: Parameters<typeof pathWith>[2], signal: AbortSignal) =>
+      pathWith({ ...context, signal }, worktree, wanted),
+    restoreFiles: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
+      restoreFiles({ ...context, signal }, worktree, paths),
     keepApart,
+    markAgentWork,
+    ignoredWork: on(ignoredWork),
     saveBranch: on(saveBranch),
     salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
       salvage({ ...context, signal }, worktree, name),
@@ -156,9 +165,10 @@ export const createRepos = (request: {
     readWorktree: async (worktreeId: string): Promise<WorktreeOnDisk | null> => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { worktree, ready, since, instance, kept, source } = owned;
-      const directoryExists = await hasDirectory(worktree);
-      return { worktree, ready, since, instance, kept, isThrowaway: source !== null, directoryExists };
+      const { source, pushed: _pushed, leftOut: _leftOut, version: _version, ...facts } = owned;
+      const ignored = await ignoredStill(owned.worktree, owned.ignored);
+      const directoryExists = await hasDirectory(owned.worktree);
+      return { ...facts, ignored, isThrowaway: source !== null, directoryExists };
     },
     expireRefs: on(expireRefs),
     isPushed: on(isPushed),

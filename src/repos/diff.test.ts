@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { createPatchReader } from "./patch-text.ts";
 import { addTo, makeRepos, makeWorktree } from "./repos.fixture.ts";
 import type { DiffRequest, Repos, Worktree } from "./repos.ts";
 
@@ -31,19 +32,20 @@ test("the change of a worktree in use has committed, uncommitted and new files, 
   const before = await read(path, ".git", "index");
 
   const change = await ask(repos, worktree);
+  const file = {
+    old_path: null,
+    status: "modified",
+    insertions: 0,
+    deletions: 0,
+    binary: false,
+    left_out: false,
+  };
   expect(change?.files).toEqual([
-    { path: "a.txt", old_path: null, status: "modified", insertions: 1, deletions: 1, binary: false },
-    { path: "new.txt", old_path: "old.txt", status: "renamed", insertions: 0, deletions: 0, binary: false },
-    { path: "z.txt", old_path: null, status: "deleted", insertions: 0, deletions: 1, binary: false },
-    { path: "zero.bin", old_path: null, status: "added", insertions: 0, deletions: 0, binary: true },
-    {
-      path: "ünï\ncode \u{1b}[31m",
-      old_path: null,
-      status: "added",
-      insertions: 1,
-      deletions: 0,
-      binary: false,
-    },
+    { ...file, path: "a.txt", insertions: 1, deletions: 1, size: 10 },
+    { ...file, path: "new.txt", old_path: "old.txt", status: "renamed", size: someText.length },
+    { ...file, path: "z.txt", status: "deleted", deletions: 1, size: 2 },
+    { ...file, path: "zero.bin", status: "added", binary: true, size: 3 },
+    { ...file, path: "ünï\ncode \u{1b}[31m", status: "added", insertions: 1, size: 2 },
   ]);
   expect(change).toMatchObject({ base: worktree.baseSha, head: null, truncated: false, lossy: false });
   expect(existsSync(join(path, ".git", "index.lock"))).toBe(true);
@@ -59,19 +61,80 @@ test("the change of a worktree in use has committed, uncommitted and new files, 
   expect(await plainGit(other, "write-tree")).toBe(await plainGit(path, "write-tree"));
 });
 
-test("a diff that is too long ends before the first file that does not fit", async () => {
-  const { repos, worktree } = await makeWorktree();
-  await write(worktree.path, {
-    "a.txt": "small\n",
-    "b.txt": "diff --git a/x b/x\n".repeat(200),
-    "c.txt": "c\n",
+test("a file that does not fit hides no other: the largest are left out, and marked", async () => {
+  const large = "text that is long\n".repeat(200);
+  const { repos, worktree } = await makeWorktree({
+    "gone.txt": "gone\n".repeat(800),
+    "long.txt": large,
+    "old.bin": `\0${"old\n".repeat(1000)}`,
+    "z.txt": "z\n",
   });
-  const change = await ask(repos, worktree, { maxBytes: 1000 });
+  const { path } = worktree;
+  await write(path, {
+    "a-lock.json": large,
+    "b.txt": "diff --git a/x b/x\n".repeat(10),
+    "c.bin": `\0${large}`,
+    "long.txt": `${large}one more\n`,
+    "z.txt": "changed\n",
+  });
+  for (const name of ["gone.txt", "old.bin"]) await rm(join(path, name));
+  await symlink("z.txt", join(path, "link"));
+  const change = await ask(repos, worktree, { maxBytes: 2000 });
+  const headings = change?.text
+    .match(/^diff --git a\/\S+/gm)
+    ?.map((line) => line.slice("diff --git a/".length));
+  expect(headings).toEqual(["b.txt", "link", "long.txt", "z.txt"]);
+  expect(change?.text.endsWith("-z\n+changed\n")).toBe(true);
+  const left = change?.files.filter(({ left_out }) => left_out);
+  expect(left?.map((file) => [file.path, file.size, file.insertions, file.deletions])).toEqual([
+    ["a-lock.json", large.length, 200, 0],
+    ["c.bin", large.length + 1, 0, 0],
+    ["gone.txt", 4000, 0, 800],
+    ["old.bin", 4001, 0, 0],
+  ]);
   expect(change?.truncated).toBe(true);
-  expect(change?.text).toMatch(/^diff --git a\/a.txt b\/a.txt\n[^]*\n\+small\n$/);
-  expect(change?.files).toHaveLength(3);
-  const names = await ask(repos, worktree, { maxBytes: 10, format: "names" });
-  expect(names).toMatchObject({ text: "a.txt\n", truncated: true });
+  // The rest makes the same files elsewhere.
+  await writeFile(join(path, "..", "patch"), change?.text ?? "");
+  await plainGit(worktree.path, "apply", "--check", "--reverse", "../patch");
+  const names = await ask(repos, worktree, { maxBytes: 18, format: "names" });
+  expect(names).toMatchObject({ text: "a-lock.json\nb.txt\n", truncated: true });
+});
+
+test("many files that fit one by one and not together: the smallest are there, however the patch is read", () => {
+  const part = (n: number) => `diff --git a/${n} b/${n}\n${"+x\n".repeat(n * 10)}`;
+  const order = [9, 3, 8, 1, 7, 2, 6, 4, 5];
+  const text = order.map(part).join("");
+  for (const piece of [1, 7, 50, text.length]) {
+    const files = order.map((n) => ({ ...changedFile, path: String(n) }));
+    const reader = createPatchReader(files, 400);
+    for (let at = 0; at < text.length; at += piece) reader.read(text.slice(at, at + piece));
+    expect(reader.end()).toBe([3, 1, 2, 4].map(part).join(""));
+    expect(files.flatMap(({ path, left_out }) => (left_out ? [path] : []))).toEqual([
+      "9",
+      "8",
+      "7",
+      "6",
+      "5",
+    ]);
+  }
+});
+
+const changedFile = {
+  path: "",
+  old_path: null,
+  status: "added" as const,
+  insertions: 0,
+  deletions: 0,
+  binary: false,
+  size: 0,
+  left_out: false,
+};
+
+test("the diff beside a running agent has no path that is kept apart", async () => {
+  const { repos, worktree } = await makeWorktree();
+  await repos.keepApart(worktree, ["deps", "web/cache"]);
+  await write(worktree.path, { "deps/a.js": "1\n", "web/cache/b": "1\n", "web/c.txt": "1\n" });
+  expect((await ask(repos, worktree))?.files.map(({ path }) => path)).toEqual(["web/c.txt"]);
 });
 
 test("nothing runs that an agent configures while it works, and its configuration stays", async () => {
@@ -90,7 +153,6 @@ test("nothing runs that an agent configures while it works, and its configuratio
   await writeFile(join(worktree.gitDir, "config"), config);
   await mkdir(join(worktree.gitDir, "info"), { recursive: true });
   await writeFile(join(worktree.gitDir, "info", "attributes"), "* filter=evil diff=evil\n");
-  await writeFile(join(worktree.gitDir, "info", "exclude"), "*\n");
   await write(worktree.path, { ".gitattributes": "* filter=evil diff=evil\n" });
   await writeFile(join(worktree.path, "latin.txt"), Buffer.from("caf\xe9\n", "latin1"));
   // Bytes that are not UTF-8 are reported, because the patch lacks them.

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { lstat } from "node:fs/promises";
-import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
+import type { ChangedFile } from "../contract/diff.ts";
 import { capture } from "./capture.ts";
 import { copyIndex, emptyTree, readRefs, requireDirectory } from "./clone.ts";
 import { attempt } from "./failure.ts";
@@ -8,6 +8,7 @@ import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
 import { restoreGitDirectory } from "./git-directory.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
 import type { Diff, DiffRequest } from "./repos.ts";
+import { createPatchReader } from "./patch-text.ts";
 import { savedIn } from "./saved.ts";
 import { withBorrower } from "./submodule.ts";
 import { repoKey } from "./url.ts";
@@ -38,8 +39,9 @@ const compareIn = async (context: GitContext, scratch: Scratch): Promise<Diff | 
   if (sides === null) return null;
   const { tree: to, ...rest } = sides;
   const between = { from: sides.base ?? emptyTree, to };
-  const files = await changedFiles(context, gitDir, between);
-  return { ...rest, files, ...(await textBetween(context, gitDir, { ...between, ...request })) };
+  const files = await withSizes(context, gitDir, await changedFiles(context, gitDir, between));
+  const text = request.format === "patch" ? patchBetween : textBetween;
+  return { ...rest, files, ...(await text(context, gitDir, { ...between, ...request, files })) };
 };
 
 type Scratch = { gitDir: string; cacheDir: string; owned: OwnerFile | null; request: DiffRequest };
@@ -84,23 +86,31 @@ const statuses: Record<string, ChangedFile["status"]> = {
   T: "type_changed",
 };
 
-/** The files that differ between two trees, with how many lines of each. */
+/** Git reads no larger file to compare its lines: it counts as binary. */
+const config: [string, string][] = [["core.bigFileThreshold", "64m"]];
+
+type Entry = ChangedFile & { ids: string[] };
+
+/** The files that differ between two trees, with how many lines of each. Their sizes are not known yet. */
 export const changedFiles = async (
   context: GitContext,
   gitDir: string,
   { from, to }: Between,
-): Promise<ChangedFile[]> => {
-  const { stdout } = await runGit(context, gitDir, [...compare, "-z", "--raw", "--numstat", from, to]);
-  const files = new Map<string, ChangedFile>();
+): Promise<Entry[]> => {
+  const args = [...compare, "-z", "--raw", "--numstat", from, to];
+  const { stdout } = await runGit(context, gitDir, args, { config });
+  const files = new Map<string, Entry>();
   const fields = stdout.split("\0").values();
   const next = (): string => fields.next().value ?? "";
   // First a status for each file, then the lines of each: `:100644 100644 … M`, `3\t2\tpath`, each with its paths.
   for (let entry = next(); entry !== ""; entry = next()) {
     if (entry.startsWith(":")) {
-      const status = statuses[entry.split(" ")[4]?.charAt(0) ?? ""] ?? "modified";
+      const [, , before = "", after = "", word = ""] = entry.split(" ");
+      const [status, ids] = [statuses[word.charAt(0)] ?? "modified", [before, after]];
       const old_path = status === "renamed" ? next() : null;
       const path = next();
-      files.set(path, { path, old_path, status, insertions: 0, deletions: 0, binary: false });
+      const nothing = { insertions: 0, deletions: 0, binary: false, size: 0, left_out: false };
+      files.set(path, { path, old_path, status, ...nothing, ids });
       continue;
     }
     const [added = "", deleted = "", ...rest] = entry.split("\t");
@@ -111,32 +121,63 @@ export const changedFiles = async (
   return [...files.values()];
 };
 
-const options: Record<DiffFormat, string[]> = {
-  patch: ["--patch", "--binary", "--full-index"],
-  stat: ["--stat"],
-  names: ["--name-only"],
+const withSizes = async (
+  context: GitContext,
+  gitDir: string,
+  entries: readonly Entry[],
+): Promise<ChangedFile[]> => {
+  const input = entries.flatMap(({ ids }) => ids.map((id) => `${id}\n`)).join("");
+  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
+  const sizes = stdout.split("\n").map((line) => Number(/^\w+ blob (\d+)$/.exec(line)?.[1] ?? 0));
+  return entries.map(({ ids: _ids, ...file }, nth) => ({
+    ...file,
+    size: Math.max(sizes[2 * nth] ?? 0, sizes[2 * nth + 1] ?? 0),
+  }));
 };
 
+type Text = Pick<Diff, "text" | "truncated" | "lossy">;
+
+/** Most paths that git is told to pass over: arguments have a length. */
+const mostPassedOver = 500;
+
+/** Whether no part of the file can fit, so that git need not compress or print it. */
+const cannotFit = (file: ChangedFile, maxBytes: number): boolean =>
+  file.size > maxBytes && (file.binary || ["added", "deleted"].includes(file.status));
+
+/** The patch of all files that fit; the others are marked. */
+const patchBetween = async (
+  context: GitContext,
+  gitDir: string,
+  { from, to, maxBytes, files }: Between & DiffRequest & { files: ChangedFile[] },
+): Promise<Text> => {
+  const passed = files.filter((file) => cannotFit(file, maxBytes)).slice(0, mostPassedOver);
+  for (const file of passed) file.left_out = true;
+  const paths = passed.flatMap(({ path, old_path }) => (old_path === null ? [path] : [path, old_path]));
+  const reader = createPatchReader(
+    files.filter(({ left_out }) => !left_out),
+    maxBytes,
+  );
+  const options = ["--patch", "--binary", "--full-index"];
+  const args = [...compare, ...options, from, to, "--", ...paths.map((path) => `:(exclude,literal)${path}`)];
+  await runGit(context, gitDir, args, { config, encoding: "latin1", onOutput: reader.read });
+  const bytes = Buffer.from(reader.end(), "latin1");
+  const truncated = files.some(({ left_out }) => left_out);
+  return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+};
+
+/** Names or statistics, cut at the end of a line. */
 const textBetween = async (
   context: GitContext,
   gitDir: string,
   { from, to, format, maxBytes }: Between & DiffRequest,
-): Promise<Pick<Diff, "text" | "truncated" | "lossy">> => {
-  let text = "";
-  const enough = new Error("the diff is larger than asked for");
-  const onOutput = (piece: string): void => {
-    text += piece;
-    if (text.length > maxBytes) throw enough;
-  };
-  const args = [...compare, ...options[format], from, to];
-  await runGit(context, gitDir, args, { encoding: "latin1", onOutput }).catch((error: unknown) => {
-    if (error !== enough) throw error;
+): Promise<Text> => {
+  const option = format === "stat" ? "--stat" : "--name-only";
+  const { stdout } = await runGit(context, gitDir, [...compare, option, from, to], {
+    config,
+    encoding: "latin1",
   });
-  const truncated = text.length > maxBytes;
-  if (truncated) {
-    const border = format === "patch" ? "\ndiff --git " : "\n";
-    text = text.slice(0, text.lastIndexOf(border, maxBytes) + 1);
-  }
+  const truncated = stdout.length > maxBytes;
+  const text = truncated ? stdout.slice(0, stdout.lastIndexOf("\n", maxBytes) + 1) : stdout;
   const bytes = Buffer.from(text, "latin1");
   return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
 };

@@ -83,7 +83,7 @@ export const makeDirectory = async (top: string, name: string): Promise<string> 
 export const removePlanted = async (gitDir: string): Promise<void> =>
   void (await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name)))));
 
-const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/exclude", "info/grafts"];
+const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/grafts"];
 
 /** Checks first: there is rarely anything, and a check is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {

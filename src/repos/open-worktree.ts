@@ -5,6 +5,7 @@ import { type AgentClone, basicsOf, bringReadable, readAgentClone } from "./clon
 import type { GitContext } from "./git-context.ts";
 import { borrowObjects, removeLocks, replace, restoreGitDirectory } from "./git-directory.ts";
 import { importCommits } from "./import.ts";
+import { runtimeFiles } from "./left-out.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { generationOf, remoteIds } from "./saved.ts";
@@ -33,6 +34,7 @@ export const openWorktree = async (
   const isNew = !existsSync(ownDir);
   await restoreGitDirectory(context, ownDir, basicsOf(worktree));
   await removeLocks(ownDir);
+  await replace(join(ownDir, "info", "exclude"), [...runtimeFiles, ...agent.exclude, ""].join("\n"));
   // Not the agent's clone: only git behind the wall reads its objects, until they are brought in as a pack.
   const real = ownDirectory(context, worktree.worktreeId);
   const lenders = [...(repoKey === null ? [] : [cacheDir]), ...(real === ownDir ? [] : [real])];

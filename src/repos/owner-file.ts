@@ -43,6 +43,8 @@ const OwnerFile = z.object({
   source: z.string().nullable(),
   /** Content that cannot be saved, because of which the directory is kept: `nested repository at vendor/x`. */
   kept: z.array(z.string()),
+  /** New work of agents that git ignores, as bytes, one character each. */
+  ignored: z.array(z.string()).default([]),
   /** The commit of its branch that the service pushed last, as the remote showed it. */
   pushed: sha.nullable(),
 });
@@ -104,7 +106,7 @@ export const readOwner = async (context: GitContext, id: string): Promise<OwnerF
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);
 
 type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
-  Partial<Pick<OwnerFile, "kept" | "pushed" | "since">>;
+  Partial<Pick<OwnerFile, "kept" | "ignored" | "pushed" | "since">>;
 
 /** Makes this instance the owner of the worktree. Durable when it resolves. */
 export const writeOwner = async (context: GitContext, { worktree, ...facts }: OwnerFacts): Promise<void> => {

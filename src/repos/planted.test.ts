@@ -168,7 +168,7 @@ test("a file of 300 GB that holds nothing is left out with a warning, without re
     await truncate(join(worktree.path, name), 300e9);
   const began = performance.now();
   const kept = ["README.md", "sub/large.bin"].map(
-    (name) => `file larger than SERVICE_MAX_REPO_BYTES: ${name}`,
+    (name) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${name}`,
   );
   expect((await repos.inspect(worktree, never)).kept.toSorted()).toEqual(kept);
   await repos.commitAll(worktree, "work", never);

@@ -24,6 +24,8 @@ export type WorktreeOnDisk = {
   isThrowaway: boolean;
   /** Content that could not be saved at the last try. */
   kept: string[];
+  /** Work of agents that git ignores, as far as it is still there. */
+  ignored: string[];
 };
 
 export type CachedRepo = {
@@ -125,7 +127,7 @@ export type Diff = {
   /** Null: it is in files only. */
   head: string | null;
   files: ChangedFile[];
-  /** In the format that was asked for. Cut between two files when there is more than `maxBytes` of it. */
+  /** In the format that was asked for, `maxBytes` at most. */
   text: string;
   truncated: boolean;
   /** Bytes that are not UTF-8 are lost in `text`. */

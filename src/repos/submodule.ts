@@ -45,13 +45,31 @@ export const gitDirectoryAt = async (directory: string): Promise<string | null> 
 export const headOf = async (root: string, path: string): Promise<string | null> => {
   const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
   if (gitDir === null || !isBelow(gitDir, root)) return null;
-  const read = (name: string): Promise<string> => ownText(join(gitDir, name));
+  const common = await commonOf(gitDir);
+  if (!isBelow(common, root)) return null;
+  const read = (name: string, where = common): Promise<string> => ownText(join(where, name));
   const idIn = (text = ""): string | null => /^[0-9a-f]{40}(?=\s|$)/.exec(text)?.[0] ?? null;
-  const head = await read("HEAD");
+  const head = await read("HEAD", gitDir);
   const [, ref] = /^ref: (refs\/\S+)\n?$/.exec(head) ?? [];
   if (ref === undefined) return idIn(head);
   const packed = (await read("packed-refs")).split("\n").find((line) => line.slice(41) === ref);
   return idIn(await read(ref)) ?? idIn(packed);
+};
+
+/** A linked worktree names the git directory of its repository, which has its refs and objects. */
+const commonOf = async (gitDir: string): Promise<string> =>
+  resolve(gitDir, (await ownText(join(gitDir, "commondir"))).trim());
+
+/** Whether a repository below the worktree has files that its commit lacks; true whenever that is not sure. `path`: bytes. */
+export const hasUncommitted = async (
+  context: GitContext,
+  worktree: Worktree,
+  path: string,
+): Promise<boolean> => {
+  const directory = join(worktree.path, pathBytes(path).toString());
+  const [own, commit] = [await gitDirectoryAt(directory), await headOf(worktree.path, path)];
+  if (own === null || commit === null) return true;
+  return !(await hasFilesOf(context, worktree, { directory, gitDir: await commonOf(own), commit }));
 };
 
 /** Empty: there is no such file, it is huge, or a link leads to it. */
@@ -94,9 +112,11 @@ const hasFilesOf = async (
   return found !== null && found.stdout === "" && found.stderr === "";
 };
 
-/** The cached clones that its submodules borrow from. */
-const clonesOf = (context: GitContext, { submodules = [] }: Worktree): string[] =>
-  submodules.map((key) => cacheGitDir(context, key));
+/** What repositories below the worktree may borrow from. */
+const clonesOf = (context: GitContext, { submodules = [], repoKey, ownDir }: Worktree): string[] => [
+  ...[...submodules, ...(repoKey === null ? [] : [repoKey])].map((key) => cacheGitDir(context, key)),
+  ownDir,
+];
 
 /** Gives an action a git directory of the service that reads the objects of others, for as long as it takes. */
 export const withBorrower = async <Value>(

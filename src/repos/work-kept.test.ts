@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
-import { addTo, fetchInto, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { savedDirOf } from "./repos.ts";
 
 const run = promisify(execFile);
@@ -189,6 +189,30 @@ test("directories whose names git refuses are named", async () => {
   const { ref, kept } = await repos.salvage(worktree, "one", never);
   expect(kept.toSorted()).toEqual(refused);
   expect(await plainGit(savedDirOf(worktree.cacheDir), "show", `${ref}:other.txt`)).toBe("1");
+});
+
+test("what one save adds is bounded in sum: the largest files stay out of it and are named", async () => {
+  const { repos, worktree } = await makeWorktree({ "old.bin": "old\n" });
+  const { path } = worktree;
+  await write(path, { "small.txt": "1\n" });
+  await run("truncate", ["-s", "1100M", join(path, "sparse.bin"), join(path, "old.bin")]);
+  const beyond = (name: string) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${name}`;
+  const { paths, kept } = await repos.inspect(worktree, never);
+  expect({ paths, kept: kept.toSorted() }).toEqual({
+    paths: ["small.txt"],
+    kept: ["old.bin", "sparse.bin"].map(beyond),
+  });
+  expect(await repos.isPushed(worktree, never)).toBe(false);
+  // Several that are not too large by themselves.
+  const few = await makeRepos({ maxRepoBytes: 200_000 });
+  const remote = await makeRemote({ "there.bin": "x".repeat(150_000) });
+  const other = await addTo(few.repos, await fetchInto(few.repos, remote.url), "few");
+  const sizes = [70_000, 71_000, 72_000];
+  await write(other.path, Object.fromEntries(sizes.map((size) => [`${size}.txt`, "y".repeat(size)])));
+  expect(await few.repos.inspect(other, never)).toMatchObject({
+    paths: ["70000.txt", "71000.txt"],
+    kept: [beyond("72000.txt")],
+  });
 });
 
 test("files below the path limit are named", async () => {

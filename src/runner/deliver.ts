@@ -52,6 +52,7 @@ export const commitWork = async (work: Work, firstHead: string | null): Promise<
   const left = await repos.inspect(worktree, run.signal);
   if (left.kept.length > 0)
     run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
+  await warnOfIgnored({ repos, worktree, signal: run.signal }, run.warn);
   if (left.hasOtherCommits) {
     const { ref } = await repos.salvage(worktree, record.id, run.signal);
     if (ref !== null) {
@@ -70,6 +71,19 @@ export const commitWork = async (work: Work, firstHead: string | null): Promise<
 
 const movedBack = ({ branch, baseRef }: Worktree): string =>
   `The branch ${branch} was moved back and has no commit beyond its base ${baseRef}, so there is nothing to deliver: to undo commits, have them reverted (git revert)`;
+
+/** Names the agent's work that git ignores: no commit has it. */
+export const warnOfIgnored = async (
+  { repos, worktree, signal }: { repos: Repos; worktree: Worktree; signal: AbortSignal },
+  warn: (message: string) => void,
+): Promise<void> => {
+  const ignored = await repos.ignoredWork(worktree, signal);
+  if (ignored.length === 0) return;
+  const count = ignored.length === 1 ? "1 new file" : `${ignored.length} new files`;
+  warn(
+    `In no commit, because .gitignore or the agent's .git/info/exclude names it: ${count}, only in ${worktree.path}: ${some(ignored, 5)}`,
+  );
+};
 
 export type Delivery = Work & {
   work: Committed;

@@ -85,7 +85,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       env,
       ...(ports && { ports: ports.numbers }),
     };
-    const secrets = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
+    const all = await run.whileReachable(() => deps.secrets.forJob(place.own.repoUrl, record.id));
+    const secrets = await care.markPublic(all, place, { warn, signal: run.signal });
     const files: Attached = { parts: [], said: null };
     const forAgent = forAgentOf(setup, env);
     const given: Given = { run, profile, place, definitions, progress, within, forAgent, secrets, files };
@@ -94,6 +95,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
     Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
+    if (isFirst) for (const { worktree } of [place, ...place.others]) await repos.markAgentWork(worktree);
     return { setup, given };
   };
 

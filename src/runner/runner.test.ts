@@ -32,7 +32,7 @@ test("a job whose agent leaves a file of 300 GB that holds nothing ends within a
   });
   expect(kind).toBe("succeeded");
   const { warnings } = await job.stored();
-  expect(warnings.join()).toContain("file larger than SERVICE_MAX_REPO_BYTES: large.bin");
+  expect(warnings.join()).toContain("1 GiB of new files: large.bin");
 }, 60_000);
 
 test("a job that is stopped before its agent got the prompt waits again", async () => {

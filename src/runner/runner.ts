@@ -256,7 +256,9 @@ export const createRunner = (deps: Dependencies) => {
       secrets: given.secrets.checks,
       round: record.check_round,
     };
-    return await care.afterChecks(given, () => deps.checks(checking));
+    const checks = await care.afterChecks(given, () => deps.checks(checking));
+    await repos.markAgentWork(place.worktree);
+    return checks;
   };
 
   /** Its agent gets another turn. From here on the round counts. */

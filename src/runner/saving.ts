@@ -9,6 +9,7 @@ import { exchanged, type Repos, type Worktree } from "../repos/repos.ts";
 import { outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { type KeptFiles, NotExchanged } from "../store/kept-files.ts";
+import { warnOfIgnored } from "./deliver.ts";
 import { message, type Progress } from "./ends.ts";
 
 export type Saving = {
@@ -87,6 +88,7 @@ export const createSaving = (deps: Saving) => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
       const { ref, kept } = await repos.salvage(worktree, record.id, signal);
+      await warnOfIgnored({ repos, worktree, signal }, warn);
       if (kept.length > 0)
         warn(`The worktree ${worktree.path} is kept, because git cannot save all of it: ${kept.join(", ")}`);
       return ref === null ? {} : { salvage_ref: ref, branch: worktree.branch };

@@ -27,8 +27,13 @@ const valueOf = (phase: keyof JobSecrets): string => secrets[phase][0]?.value ??
 const agentCliBinary = join(import.meta.dirname, "../../test/e2e/environment-agent");
 
 /** A claimed job with a secret of each phase, whose profile has this setup and these checks. */
-const claimWith = async (setup: object, checks: readonly string[] = [], task = "scenario: work") => {
-  const job = await claimJob(task, { profile: "ours" }, { agentCliBinary }, false, {}, secrets);
+const claimWith = async (
+  setup: object,
+  checks: readonly string[] = [],
+  task = "scenario: work",
+  own: JobSecrets = secrets,
+) => {
+  const job = await claimJob(task, { profile: "ours" }, { agentCliBinary }, false, {}, own);
   const profiles = join(job.home, ".service", "profiles");
   await mkdir(profiles, { recursive: true });
   const profile = {
@@ -80,7 +85,11 @@ test("what commands say of them is masked, in each form and over the ends of pie
 test.each([
   ["an ignored file", "echo token=$SETUP_SECRET > npmrc.ignored", "npmrc.ignored"],
   ["whose name is no UTF-8", "echo $SETUP_SECRET > $(printf 'a\\377.ignored')", "a\ufffd.ignored"],
-  ["among git's files", "echo $SETUP_SECRET > .git/note", ".git/note"],
+  [
+    "among the files of a repository that it made",
+    "git init -q x; echo $SETUP_SECRET > x/.git/note",
+    "x/.git/note",
+  ],
   ["what is kept for people", "mkdir -p .svc/out; echo $SETUP_SECRET > .svc/out/a; exit 1", ".svc/out/a"],
 ])(
   "a setup that leaves one to the agent fails its job, and names the file: %s",
@@ -91,7 +100,7 @@ test.each([
       kind: "failed",
       failure_reason: "setup_failed",
       retryable: false,
-      error: expect.stringContaining(`in ${file}, which was removed`) as string,
+      error: expect.stringContaining(`in ${file} (SETUP_SECRET), which was removed`) as string,
     });
     const stored = await job.stored();
     expect(stored.session_id).toBeNull();
@@ -101,13 +110,46 @@ test.each([
   },
 );
 
-test("what a check leaves is removed with a warning; the job succeeds", async () => {
+test("what a check leaves is removed, and its job fails and names file and secret; the work is saved", async () => {
   const job = await claimWith({}, ["echo $CHECKS_SECRET > left.ignored"]);
-  expect((await job.execute()).kind).toBe("succeeded");
-  const { warnings, worktree_path } = await job.stored();
-  expect(warnings.join()).toContain("A secret's value was in left.ignored, which was removed");
-  expect(await readdir(String(worktree_path))).not.toContain("left.ignored");
+  const { kind, patch } = await job.execute();
+  expect({ kind, ...patch }).toMatchObject({
+    kind: "failed",
+    failure_reason: "push_failed",
+    error: expect.stringContaining("in left.ignored (CHECKS_SECRET), which was removed") as string,
+    salvage_ref: expect.any(String) as string,
+  });
+  expect(await readdir(String((await job.stored()).worktree_path))).not.toContain("left.ignored");
+  expect(await plainGit(job.remote.url, "branch", "--list")).not.toContain("service/");
 });
+
+test.each([
+  ["in a file", { "docker-compose.yml": "POSTGRES_PASSWORD: postgres\n" }, "docker-compose.yml"],
+  // The warning masks the value.
+  ["in the name of a file", { "conf/postgres.conf": "port\n" }, "conf/***.conf"],
+  ["in base64", { "k8s.yml": `${Buffer.from("xpostgres").toString("base64")}\n` }, "k8s.yml"],
+])(
+  "a value that stands in the base is public, so nothing is removed, and a warning says it: %s",
+  async (_how, files, where) => {
+    const value = { value: "postgres" };
+    const own = {
+      ...secrets,
+      setup: [{ ...secretOf("setup"), ...value }],
+      checks: [{ ...secretOf("checks"), ...value }],
+    };
+    const run = "git status --short >status.ignored; echo postgres >new.txt";
+    const task = `scenario: shell ${JSON.stringify({ run })}`;
+    const job = await claimWith({ run: ["true"] }, ["true"], task, own);
+    await job.remote.commit(files as Record<string, string>);
+    const { kind, patch } = await job.execute();
+    expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+    const { warnings, worktree_path, branch } = await job.stored();
+    for (const name of ["SETUP_SECRET", "CHECKS_SECRET"])
+      expect(warnings.join()).toContain(`The value of the secret ${name} stands in ${where} of the base`);
+    expect(await readFile(join(String(worktree_path), "status.ignored"), "utf8")).not.toContain("D ");
+    expect(await plainGit(job.remote.url, "diff", "--name-only", "main", String(branch))).toBe("new.txt");
+  },
+);
 
 test.each([
   ["in a file", "echo VALUE > config.txt; git add -A; git commit -qm x", "config.txt"],
@@ -139,7 +181,7 @@ test.each([
     kind: "failed",
     failure_reason: "push_failed",
     retryable: false,
-    error: expect.stringContaining(`a secret's value is in ${where}`) as string,
+    error: expect.stringContaining(`a secret's value (CHECKS_SECRET) is in ${where}`) as string,
   });
   expect(String(patch.error)).not.toContain(valueOf("checks"));
   expect(await plainGit(job.remote.url, "branch", "--list")).not.toContain("service/");

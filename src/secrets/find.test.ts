@@ -32,7 +32,7 @@ test("a value is found over the border of what is read at once, in names, and in
   await writeFile(join(root, "token-abcdefgh"), "");
   await writeFile(Buffer.from(`${root}/\xff`, "latin1"), value);
   const all = await Array.fromAsync(filesWithSecret(root, [""], [value, "abcdefgh"]));
-  const found = all.map(String);
+  const found = all.map(({ file }) => String(file));
   expect(found.toSorted()).toEqual(["large", "token-abcdefgh", "\uFFFD"]);
 });
 
@@ -43,7 +43,7 @@ test("links to a value, and directories and pipes so named, are found", async ()
   await promisify(execFile)("mkfifo", [join(root, "abcdefgh.pipe")]);
   const all = await Array.fromAsync(filesWithSecret(root, [""], ["abcdefgh"]));
   const below = ["a/is-abcdefgh", "a/is-abcdefgh/below"];
-  expect(all.map(String).toSorted()).toEqual([...below, "a/link", "abcdefgh.pipe"]);
+  expect(all.map(({ file }) => String(file)).toSorted()).toEqual([...below, "a/link", "abcdefgh.pipe"]);
 });
 
 test("links are not followed", async () => {

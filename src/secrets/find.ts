@@ -8,6 +8,9 @@ const pieceBytes = 1024 * 1024;
 /** How long others may be kept waiting, ms. */
 const patience = 10;
 
+/** A file by the bytes of its name, and the value that it holds. */
+export type Hit = { file: Buffer; value: string };
+
 /**
  * The files below these paths of `root` (empty: all of it) that hold one of the values in their content or name, as it is or as
  * JSON, URLs and base64 write it; also directories, sockets and the like so named, and links to such a name, which are not
@@ -16,42 +19,49 @@ const patience = 10;
  */
 export async function* filesWithSecret(
   root: string,
-  paths: readonly string[],
+  paths: readonly (string | Buffer)[],
   values: readonly string[],
   signal?: AbortSignal,
-): AsyncGenerator<Buffer> {
+): AsyncGenerator<Hit> {
   const needles = needlesOf(values);
   if (needles.length === 0) return;
-  const piece = Buffer.alloc(pieceBytes + Math.max(...needles.map(({ length }) => length)));
+  const piece = Buffer.alloc(pieceBytes + Math.max(...needles.map(({ form }) => form.length)));
   const pause = pauses(signal);
   for (const path of paths)
     for (const [file, kind] of filesBelow(bytesOf(root, path))) {
       await pause();
       const name = file.subarray(Buffer.byteLength(root) + 1);
       const target = kind.isSymbolicLink() ? unlessGone(file, () => readlinkSync(file, "buffer")) : null;
-      const isNamed = needles.some((needle) => name.includes(needle) || target?.includes(needle));
-      if (isNamed || (kind.isFile() && (await holds(file, { needles, piece, pause })))) yield name;
+      const named = needles.find(({ form }) => name.includes(form) || target?.includes(form));
+      const needle = named ?? (kind.isFile() ? await heldBy(file, { needles, piece, pause }) : undefined);
+      if (needle !== undefined) yield { file: name, value: needle.value };
     }
 }
 
-const needlesOf = (values: readonly string[]): Buffer[] =>
-  [...new Set(values.flatMap(formsOf))].map((form) => Buffer.from(form));
+type Needle = { form: Buffer; value: string };
 
-/** Finds the values in texts that come in pieces, as latin1 shows their bytes. */
-export const createFinder = (values: readonly string[]): ((piece: string, isFirst: boolean) => boolean) => {
-  const needles = needlesOf(values).map((needle) => needle.toString("latin1"));
-  const overlap = Math.max(0, ...needles.map(({ length }) => length - 1));
+const needlesOf = (values: readonly string[]): Needle[] =>
+  [...new Set(values)].flatMap((value) =>
+    [...new Set(formsOf(value))].map((form) => ({ form: Buffer.from(form), value })),
+  );
+
+/** Finds the values in texts that come in pieces, as latin1 shows their bytes. Null: none is in the text so far. */
+export const createFinder = (
+  values: readonly string[],
+): ((piece: string, isFirst: boolean) => string | null) => {
+  const needles = needlesOf(values).map(({ form, value }) => ({ form: form.toString("latin1"), value }));
+  const overlap = Math.max(0, ...needles.map(({ form }) => form.length - 1));
   let kept = "";
   return (piece, isFirst) => {
     const text = isFirst ? piece : kept + piece;
     kept = text.slice(Math.max(0, text.length - overlap));
-    return needles.some((needle) => text.includes(needle));
+    return needles.find(({ form }) => text.includes(form))?.value ?? null;
   };
 };
 
 /** The first of `filesWithSecret`; null: there is none. */
 export const findSecret = async (...search: Parameters<typeof filesWithSecret>): Promise<string | null> => {
-  for await (const file of filesWithSecret(...search)) return file.toString();
+  for await (const { file } of filesWithSecret(...search)) return file.toString();
   return null;
 };
 
@@ -69,21 +79,22 @@ const pauses = (signal?: AbortSignal): (() => Promise<void> | undefined) => {
 const bytesOf = (directory: string | Buffer, name: string | Buffer): Buffer =>
   Buffer.concat([Buffer.from(directory), Buffer.from(name.length === 0 ? "" : "/"), Buffer.from(name)]);
 
-type Search = { needles: readonly Buffer[]; piece: Buffer; pause: () => Promise<void> | undefined };
+type Search = { needles: readonly Needle[]; piece: Buffer; pause: () => Promise<void> | undefined };
 
 /** The end of a piece is looked at with the next one. */
-const holds = async (path: Buffer, { needles, piece, pause }: Search): Promise<boolean> => {
+const heldBy = async (path: Buffer, { needles, piece, pause }: Search): Promise<Needle | undefined> => {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const file = unlessGone(path, () => openSync(path, flags));
-  if (file === null) return false;
+  if (file === null) return undefined;
   try {
     const overlap = piece.length - pieceBytes;
     for (let kept = 0; ;) {
       const bytes = readSync(file, piece, kept, pieceBytes, null);
-      if (bytes === 0) return false;
+      if (bytes === 0) return undefined;
       const end = kept + bytes;
       const read = piece.subarray(0, end);
-      if (needles.some((needle) => read.includes(needle))) return true;
+      const needle = needles.find(({ form }) => read.includes(form));
+      if (needle !== undefined) return needle;
       kept = Math.min(overlap, end);
       piece.copyWithin(0, end - kept, end);
       await pause();

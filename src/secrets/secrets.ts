@@ -41,6 +41,8 @@ export type JobSecret = Omit<Secret, "repo" | "phase"> & {
   isInside: boolean;
   value: string;
   placeholder: string;
+  /** Its value stands in the base of the job: who reads the repository knows it, and it is not searched for. */
+  isPublic?: boolean;
 };
 
 export type JobSecrets = Record<SecretPhase, JobSecret[]>;
@@ -165,7 +167,11 @@ export const hiddenOf = (secrets: readonly JobSecret[]): JobSecret[] =>
 
 /** Values that processes have, and can leave somewhere. */
 export const valuesInside = (secrets: readonly JobSecret[]): string[] =>
-  secrets.filter(({ isInside }) => isInside).map(({ value }) => value);
+  searchedValues(secrets.filter(({ isInside }) => isInside));
+
+/** Values that are searched for. */
+export const searchedValues = (secrets: readonly JobSecret[]): string[] =>
+  secrets.filter(({ isPublic }) => isPublic !== true).map(({ value }) => value);
 
 /**
  * Those that a repository gets: of each name the one whose glob is the most specific.

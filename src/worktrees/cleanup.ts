@@ -140,6 +140,7 @@ const preview = async (deps: Cleaning, id: string, asked: CleanupRequest): Promi
   deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known);
   const done = { cancelled_jobs, size_bytes: size };
+  if (!asked.force) requireNoIgnored(known);
   if (hasNoWork(known) || pushed === true) return done;
   const kept = await deps.measuring.unsavable(known);
   if (!asked.force) throw new Refusal(unpushed(kept, asked));
@@ -178,6 +179,7 @@ const remove = async (
   const { onDisk } = known;
   if (!asked.force && !hasNoWork(known) && onDisk !== null) {
     const signal = limit(deps);
+    requireNoIgnored(known);
     if (!(await repos.isPushed(onDisk.worktree, signal)))
       throw new Refusal(unpushed(await repos.unsavable(onDisk.worktree, signal), asked));
   }
@@ -211,6 +213,16 @@ const removedBefore = async ({ records }: Cleaning, id: string): Promise<Done> =
   size_bytes: 0,
   salvage_ref: (await records.get(id))?.salvage_ref ?? null,
 });
+
+/** No salvage ref has what git ignores. @throws Refusal */
+const requireNoIgnored = ({ onDisk }: WorktreeFacts): void => {
+  const ignored = onDisk?.ignored ?? [];
+  if (ignored.length === 0) return;
+  const more = ignored.length > 5 ? ` and ${ignored.length - 5} more` : "";
+  throw new Refusal(
+    `It holds work of the agent that git ignores (${ignored.slice(0, 5).join(", ")}${more}); copy what is needed of that, then use force: it is lost then`,
+  );
+};
 
 /** An unfinished checkout contains none. */
 const hasNoWork = ({ onDisk }: WorktreeFacts): boolean => onDisk?.ready !== true;

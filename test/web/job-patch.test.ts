@@ -10,6 +10,8 @@ const changedFile = (path: string, more: Partial<ChangedFile> = {}): ChangedFile
   insertions: 0,
   deletions: 0,
   binary: false,
+  size: 100,
+  left_out: false,
   ...more,
 });
 

@@ -328,6 +328,8 @@ test("100,000 events, and a diff of 5 MB, come and scroll without long tasks", a
       insertions: 1600,
       deletions: 0,
       binary: false,
+      size: 60_000,
+      left_out: false,
     })),
     diff: paths.map(patch).join(""),
     truncated: false,

@@ -78,6 +78,7 @@ const instance = (
     instance: podName,
     isThrowaway: false,
     kept: [],
+    ignored: [],
   });
   const repos: Partial<Repos> = {
     expireRefs: async () => 0,

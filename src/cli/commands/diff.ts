@@ -1,4 +1,4 @@
-import type { JobDiff } from "../../contract/diff.ts";
+import { leftOutText, type DiffFormat, type JobDiff } from "../../contract/diff.ts";
 import { connect } from "../connect.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
@@ -9,19 +9,22 @@ import { paintPatch, paintStat } from "../../view/patch.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git } from "../user-git.ts";
 
-type DiffOptions = { stat?: boolean; nameOnly?: boolean; json?: boolean };
+type DiffOptions = { stat?: boolean; nameOnly?: boolean; repository?: string; json?: boolean };
 
-const read = async (word: string, format: "patch" | "stat" | "names"): Promise<JobDiff> => {
+const read = async (word: string, format: DiffFormat, repository = ""): Promise<JobDiff> => {
   const { client } = connect();
   const job_id = await resolveJobId(client, word);
-  const body = await client.get_diff({ job_id, format, max_bytes: 10_000_000 });
+  const body = await client.get_diff({ job_id, format, max_bytes: 10_000_000, repository });
   await rememberJob(body.job_id);
   return body;
 };
 
 /** `svc diff` */
-export const diff = async (id: string, { stat, nameOnly, json }: DiffOptions): Promise<ExitCode> => {
-  const body = await read(id, nameOnly === true ? "names" : stat === true ? "stat" : "patch");
+export const diff = async (
+  id: string,
+  { stat, nameOnly, repository, json }: DiffOptions,
+): Promise<ExitCode> => {
+  const body = await read(id, nameOnly === true ? "names" : stat === true ? "stat" : "patch", repository);
   if (json === true) {
     printJson(body);
     return exitCode.ok;
@@ -31,7 +34,9 @@ export const diff = async (id: string, { stat, nameOnly, json }: DiffOptions): P
   const shown = process.stdout.isTTY ? (stat === true ? paintStat : paintPatch)(body.diff, paint) : body.diff;
   if (shown !== "") await page(shown);
   if (body.truncated)
-    note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${body.job_id} brings all`);
+    note(
+      `Not all of it: svc diff shows 10 MB at most; svc checkout ${body.job_id} brings all. Left out: ${oneLine(leftOutText(body.files)) || "the last names"}`,
+    );
   else if (body.note !== null) note(oneLine(body.note));
   return exitCode.ok;
 };

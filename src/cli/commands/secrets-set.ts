@@ -17,6 +17,9 @@ type Options = {
   json?: boolean;
 };
 
+/** A shorter value is warned of, characters. */
+const fewCharacters = 12;
+
 /** `svc secrets set`. The value never stands in an argument: others could read it there. */
 export const secretsSet = async (
   name: string,
@@ -31,6 +34,10 @@ export const secretsSet = async (
   if (given === "") throw usageError("The value is empty: give it on standard input");
   const known = { name, repo, phase, hosts, header: header || null, plain, branches };
   const body = await client.set_secret({ ...known, value: given });
+  if (given.trim().length < fewCharacters)
+    note(
+      `The value of ${name} has fewer than ${fewCharacters} characters: a word of that length stands in ordinary files, too, and then fails jobs`,
+    );
   return printAnswer(body, json, views.set_secret);
 };
 

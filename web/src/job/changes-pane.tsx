@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
+import { leftOutText } from "../../../src/contract/diff.ts";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
@@ -24,7 +25,7 @@ export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Prop
   const hasEnded = isFinal(status);
   // Work is saved after the job has ended.
   const queryKey = ["get_diff", id, hasEnded, salvage_ref];
-  type Change = { patch: Patch; notices: string; edits: number };
+  type Change = { patch: Patch; notices: string; edits: number; isEmpty: boolean };
   const change = useQuery({
     queryKey,
     queryFn: async ({ signal }): Promise<Change> => {
@@ -33,13 +34,17 @@ export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Prop
       if (last?.edits === edits) return last;
       const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
       const patch = readPatch(answer.diff, answer.files);
+      const hidden = answer.diff_stat.files - patch.files.length;
       const notices = [
         answer.source === "salvage" && "This is the work that was saved when the job ended.",
-        answer.truncated && `Not all of it: svc checkout ${id.slice(0, 8)} brings the rest.`,
+        answer.truncated &&
+          `Not all of it: svc checkout ${id.slice(0, 8)} brings the rest. Left out: ${oneLine(leftOutText(answer.files))}.`,
+        hidden > 0 && !patch.isCut && `${hidden.toLocaleString("en")} further files are not shown.`,
         patch.isCut && `Only the first ${patch.rows.length.toLocaleString("en")} lines are shown.`,
         oneLine(answer.note ?? ""),
       ];
-      return { patch, notices: notices.filter(Boolean).join(" "), edits };
+      const isEmpty = answer.diff_stat.files === 0;
+      return { patch, notices: notices.filter(Boolean).join(" "), edits, isEmpty };
     },
     refetchInterval: hasEnded ? false : readAgainMs,
     placeholderData: (before) => before,
@@ -49,8 +54,8 @@ export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Prop
   });
   return (
     <Answer query={change}>
-      {({ patch, notices }) =>
-        patch.files.length === 0 ? (
+      {({ patch, notices, isEmpty }) =>
+        isEmpty ? (
           <Empty title={hasEnded ? "This job has changed nothing" : "Nothing is changed yet"}>
             {notices}
           </Empty>

@@ -22,10 +22,12 @@ const mostRows = 500_000;
 
 /**
  * Reads a patch of git.
- * @param changed the files of the patch in its order; those beyond them are named by their heading
+ * @param changed the files of the patch in its order; those beyond them are named by their heading, and those that are left
+ * out of it come last
  */
 export const readPatch = (text: string, changed: readonly ChangedFile[]): Patch => {
   const [files, rows]: [PatchFile[], PatchRow[]] = [[], []];
+  const inText = changed.filter(({ left_out }) => !left_out);
   let heading = "";
   let file: PatchFile | undefined;
   let [before, after] = [0, 0];
@@ -51,7 +53,7 @@ export const readPatch = (text: string, changed: readonly ChangedFile[]): Patch 
     // A file that becomes a link has two parts with the same heading.
     if (!line.startsWith("diff --git ") || line === heading) return;
     heading = line;
-    file = { ...(changed[files.length] ?? unlisted(line)), row: rows.length };
+    file = { ...(inText[files.length] ?? unlisted(line)), row: rows.length };
     files.push(file);
     add("file", file.path);
   };
@@ -69,6 +71,12 @@ export const readPatch = (text: string, changed: readonly ChangedFile[]): Patch 
 
   const lines = text.split("\n", mostRows);
   for (const line of lines) takeLine(line);
+  for (const left of changed.filter(({ left_out }) => left_out)) {
+    file = { ...left, row: rows.length };
+    files.push(file);
+    add("file", file.path);
+    add("note", `Too large to be shown: ${left.size.toLocaleString("en")} bytes`);
+  }
   return { files, rows, isCut: lines.length === mostRows };
 };
 
@@ -90,4 +98,6 @@ const unlisted = (line: string): ChangedFile => ({
   insertions: 0,
   deletions: 0,
   binary: false,
+  size: 0,
+  left_out: false,
 });

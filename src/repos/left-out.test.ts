@@ -1,0 +1,111 @@
+import { appendFile, mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { until } from "../../test/until.ts";
+import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
+import { addTo, makeWorktree } from "./repos.fixture.ts";
+import type { Repos, Worktree } from "./repos.ts";
+
+/** Whatever is written from now on is the agent's: file times are as exact as the kernel's clock. */
+const beginWork = async (repos: Repos, worktree: Worktree): Promise<void> => {
+  await repos.markAgentWork(worktree);
+  const began = Date.now();
+  await until(async () => Date.now() - began > 20 || null);
+};
+
+/** What a commit would bring, and which work it would lack. */
+const look = async (repos: Repos, worktree: Worktree) => {
+  const { dirty, paths, kept } = await repos.inspect(worktree, never);
+  return { dirty, paths, kept, ignored: (await repos.ignoredWork(worktree, never)).toSorted() };
+};
+const nothing = { dirty: false, paths: [], kept: [], ignored: [] };
+
+test("files that the agent's CLI keeps for itself are in no commit and in no warning", async () => {
+  const { repos, worktree } = await makeWorktree();
+  await beginWork(repos, worktree);
+  await write(worktree.path, {
+    ".claude/scheduled_tasks.json": "{}\n",
+    ".claude/agent-memory-local/notes.md": "notes\n",
+    "packages/app/.claude/routines/.state/x": "1\n",
+    ".claude/first-run": "1\n",
+  });
+  expect(await look(repos, worktree)).toEqual(nothing);
+  // The agent's own git leaves them out from the beginning.
+  await write(worktree.path, { ".claude/settings.json": "{}\n", "fix.txt": "1\n" });
+  await plainGit(worktree.path, "add", "--all");
+  const staged = await plainGit(worktree.path, "diff", "--cached", "--name-only");
+  expect(staged).toBe(".claude/settings.json\nfix.txt");
+  expect((await look(repos, worktree)).paths).toEqual([".claude/settings.json", "fix.txt"]);
+  expect(await repos.commitAll(worktree, "work", never)).not.toBe("");
+  expect(await look(repos, worktree)).toMatchObject({ dirty: false, ignored: [] });
+});
+
+test("what the agent's info/exclude hides is left out and named, also after a commit of the service", async () => {
+  const { repos, repo, worktree } = await makeWorktree();
+  await beginWork(repos, worktree);
+  await appendFile(join(worktree.gitDir, "info/exclude"), "# a tool\n/.tool-state/\nünter*\n");
+  await write(worktree.path, { ".tool-state/db": "1\n", "ünter.txt": "1\n", "fix.txt": "1\n" });
+  expect(await look(repos, worktree)).toEqual({
+    dirty: true,
+    paths: ["fix.txt"],
+    kept: [],
+    ignored: [".tool-state/db", "ünter.txt"],
+  });
+  await repos.commitAll(worktree, "work", never);
+  await addTo(repos, repo, "one");
+  expect(await look(repos, worktree)).toMatchObject({ dirty: false, paths: ["fix.txt"] });
+});
+
+test("new work at ignored paths is named once; what tools make again and what was there is not", async () => {
+  const { repos, worktree } = await makeWorktree({
+    ".gitignore":
+      "outputs/\nlib/\n*.local\nnode_modules\ntarget\n.venv\n*.log\n*.pyc\ncoverage\n.cache\nkept/\n",
+  });
+  const { path } = worktree;
+  await write(path, { "kept/by-setup.txt": "1\n", "lib/setup.js": "1\n" });
+  await beginWork(repos, worktree);
+  await write(path, {
+    "outputs/report.md": "# Report\n",
+    "lib/core.js": "1\n",
+    "a\nb.local": "1\n",
+    "node_modules/x/index.js": "1\n",
+    "sub/target/x": "1\n",
+    ".venv/lib/x.py": "1\n",
+    "run.log": "1\n",
+    "m.pyc": "1\n",
+    "coverage/index.html": "1\n",
+    ".cache/x": "1\n",
+  });
+  const named = ["a?b.local", "lib/core.js", "outputs/report.md"];
+  expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: named });
+  expect(await look(repos, worktree)).toEqual(nothing);
+  expect((await repos.readWorktree("one"))?.ignored.toSorted()).toEqual(named);
+  await rm(join(path, "outputs"), { recursive: true });
+  expect((await repos.readWorktree("one"))?.ignored).toHaveLength(2);
+  // What checks make is nobody's work.
+  await write(path, { "outputs/of-a-check.txt": "1\n" });
+  await beginWork(repos, worktree);
+  expect(await look(repos, worktree)).toEqual(nothing);
+});
+
+test("uncommitted work in a worktree or clone of the agent's own at an ignored path is named, a clean one is not", async () => {
+  const { repos, remote, worktree } = await makeWorktree({ ".gitignore": "work/\n", "a.txt": "1\n" });
+  const { path } = worktree;
+  await beginWork(repos, worktree);
+  await plainGit(path, "worktree", "add", "--quiet", ".claude/worktrees/fix", "-b", "fix");
+  await plainGit(path, "worktree", "add", "--quiet", "work/clean", "-b", "clean");
+  await plainGit(path, "clone", "--quiet", remote.url, "work/clone");
+  await plainGit(path, "clone", "--quiet", remote.url, "work/clean-clone");
+  await mkdir(join(path, "work/empty"), { recursive: true });
+  await plainGit(join(path, "work/empty"), "init", "--quiet");
+  await write(path, {
+    ".claude/worktrees/fix/new.txt": "1\n",
+    "work/clone/a.txt": "2\n",
+    "work/empty/first.txt": "1\n",
+  });
+  const named = [".claude/worktrees/fix", "work/clone", "work/empty"];
+  expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: named });
+  // Committed work is saved with the branches.
+  await commitFile(join(path, "work/clean"), "done.txt");
+  expect(await look(repos, worktree)).toEqual(nothing);
+});

@@ -1,0 +1,100 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { runCommand } from "../lib/command.ts";
+import { runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
+import { replace } from "./git-directory.ts";
+import { readOwner, writeOwner } from "./owner-file.ts";
+import { absentIn, pathBytes, shownPath } from "./path-bytes.ts";
+import type { Worktree } from "./repos.ts";
+import { hasUncommitted } from "./submodule.ts";
+
+/** Patterns of the files that Claude Code keeps for itself. It hides them by `.git/info/exclude`, too. */
+export const runtimeFiles = (
+  "scheduled_tasks.lock scheduled_tasks.json routines/.state/ worktrees/ checkpoints/ mailbox/ agent-registry.json " +
+  "agent-memory-local first-run assistant-daemon-state.json"
+)
+  .split(" ")
+  .map((path) => `**/.claude/${path}`);
+
+/** Directories that tools make again, and `.svc`. docs/use/changes.md has the list. */
+const directories =
+  "node_modules bower_components jspm_packages vendor Pods Carthage .venv venv .tox .nox .eggs *.egg-info .bundle .yarn " +
+  ".pnpm-store elm-stuff deps target build dist obj _build dist-newstyle .stack-work DerivedData .build cmake-build-* " +
+  "zig-out .next .nuxt .output .svelte-kit .angular .gradle .dart_tool .turbo .terraform .serverless __pycache__ " +
+  "*cache* *Cache* .hypothesis coverage* htmlcov .nyc_output .svc";
+
+const files = "*.log *.pyc *.pyo *.class *.o *.tsbuildinfo *cache* coverage* .coverage* lcov.info .DS_Store";
+
+const named = (names: string): string[] => names.split(" ").flatMap((name) => ["-o", "-name", name]);
+
+/** Most paths that the owner file names. */
+const mostNamed = 1000;
+
+const markOf = ({ ownDir }: Worktree): string => join(ownDir, "agent-works");
+
+/** Notes that from now on the agent makes files: what setup and checks made before is not named. */
+export const markAgentWork = (worktree: Worktree): Promise<void> => replace(markOf(worktree), "");
+
+/**
+ * Paths of the agent's work that git ignores, and that are therefore in no commit: new files, and repositories of its own
+ * with uncommitted work. Each is named once for a worktree. Call it after a capture, whose index knows the tracked files.
+ */
+export const ignoredWork = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
+  const owned = await readOwner(context, worktree.worktreeId);
+  if (owned === null || !existsSync(markOf(worktree))) return [];
+  const fresh = (await newIgnored(context, worktree)).filter((path) => !owned.ignored.includes(path));
+  const ignored = [...owned.ignored, ...fresh].slice(0, mostNamed);
+  if (fresh.length > 0) await writeOwner(context, { ...owned, ignored });
+  return fresh.map(shownPath);
+};
+
+/** Those that are still there. */
+export const ignoredStill = async ({ path }: Worktree, ignored: string[]): Promise<string[]> => {
+  const gone = await absentIn(path, ignored);
+  return ignored.filter((each) => !gone.includes(each)).map(shownPath);
+};
+
+const newIgnored = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
+  const { stdout } = await runCommand({
+    command: "/usr/bin/find",
+    args: [
+      ...["-mindepth", "1", "-name", ".git", "-prune", "-print0"],
+      ...["-o", "-type", "d", "(", "-false", ...named(directories), ")", "-prune"],
+      ...["-o", "-newercm", markOf(worktree), "(", "-type", "f", "-o", "-type", "l", ")"],
+      ...["!", "(", "-false", ...named(files), ")", "-print0"],
+    ],
+    cwd: worktree.path,
+    env: { LC_ALL: "C" },
+    encoding: "latin1",
+    timeoutSeconds: context.settings.gitTimeout,
+    signal: context.signal,
+  });
+  const paths = stdout.split("\0").flatMap((path) => (["", "./.git"].includes(path) ? [] : [path.slice(2)]));
+  const repositories = paths.flatMap((path) =>
+    path.endsWith("/.git") ? [path.slice(0, -"/.git".length)] : [],
+  );
+  const ownerOf = (path: string) => repositories.find((repository) => path.startsWith(`${repository}/`));
+  const changed = new Set(paths.flatMap((path) => (path.endsWith("/.git") ? [] : (ownerOf(path) ?? []))));
+  const asked = [...paths.filter((path) => ownerOf(path) === undefined), ...changed];
+  const work: string[] = [];
+  for (const [path, pattern] of await ignoredOf(context, worktree, asked)) {
+    const isRepository = changed.has(path);
+    const isWork = isRepository ? hasUncommitted(context, worktree, path) : !runtimeFiles.includes(pattern);
+    if (await isWork) work.push(path);
+  }
+  return work;
+};
+
+/** Those that git ignores, with the pattern that says so. */
+const ignoredOf = async (
+  context: GitContext,
+  worktree: Worktree,
+  paths: string[],
+): Promise<[path: string, pattern: string][]> => {
+  if (paths.length === 0) return [];
+  const call = { input: pathBytes(paths.map((path) => `${path}\0`).join("")), encoding: "latin1" } as const;
+  const asking = runGitOrNull(context, worktree, ["check-ignore", "--verbose", "-z", "--stdin"], call);
+  const said = (await unlessRefused(asking, () => null))?.stdout ?? "";
+  const found = said.matchAll(/[^\0]*\0\d*\0([^\0]*)\0([^\0]+)\0/g);
+  return Array.from(found, ([, pattern = "", path = ""]): [string, string] => [path, pattern]);
+};
