@@ -189,7 +189,7 @@ const budgets: Record<string, number> = {
   secrets: 443,
   store: 3371,
   telemetry: 1597,
-  transcripts: 4468,
+  transcripts: 4493,
   tui: 665,
   view: 1716,
   worktrees: 1569,
