@@ -42,7 +42,7 @@ const ownTypes = new Set(
 const ownAttachments =
   /_(?:listing|delta|snapshot|change|reminder|mode|context)$|^(?:environment|model|date|output_style|token_usage|budget_usd)$/;
 
-/** What tools and people attach: files, output of hooks, words of an editor. It is searched. */
+/** Tools and people attach these: files, output of hooks, words of an editor. They are searched. */
 const searchedAttachments =
   /^(?:file|directory|edited_text_file|mcp_resource|diagnostics|selected_lines_in_ide|(?:async_)?hook_\w+)$/;
 
@@ -191,7 +191,7 @@ const readAttachment = (record: Json, common: Line): Line => {
   return ownAttachments.test(type) ? common : { ...common, unknown: `attachment ${type}` };
 };
 
-/** What was typed while the agent worked. The CLI queues notes of its own likewise. */
+/** A person typed it while the agent worked. The CLI queues notes of its own likewise. */
 const readQueued = ({ prompt, commandMode: mode = "prompt" }: Json, common: Line): Line =>
   mode === "prompt" ? readUser({ message: { content: prompt } }, common) : common;
 

@@ -153,7 +153,7 @@ test("rollouts of Codex are read packed and archived; other packings are named",
   expect(await text(path)).toBe(`${lines}{"last":1}\n`);
   expect(await text(`codex/archived_sessions/${name(2)}.jsonl`)).toBe("two\n");
   expect(await text(`codex/archived_sessions/2026/${name(3)}.jsonl.zst`)).toBe("three\nfour\n");
-  // What is torn is told by a line that is no record.
+  // A line that is no record tells that something is torn.
   expect(await text(`codex/sessions/${name(5)}.jsonl.zst`)).toBe("{\n");
   const torn = await text(`codex/sessions/${name(4)}.jsonl.zst`);
   expect([torn.length > 1_000_000, lines.startsWith(torn.slice(0, -1)), torn === lines]).toEqual([

@@ -91,7 +91,7 @@ export const createCollector = (options: Options) => {
     const sources = await corpus.sources();
     const again = new Set(unsettled);
     unsettled.clear();
-    // Of a first look the newest sessions can be read soonest.
+    // The newest sessions can be read soonest.
     for (const file of found.toSorted((a, b) => b.modified - a.modified)) {
       const source = sources.get(file.id);
       progress.collected_bytes += Math.min(source?.collected ?? 0, file.size);

@@ -21,7 +21,7 @@ const open = async () => {
 const all = { offset: 0, limit: 1000, since: null, until: null };
 const nul = "\0".repeat(70_000);
 
-/** Of two records: how they can stand on one line, and how many lines lose something. */
+/** Ways in which two records can stand on one line, with how many are whole and how many lines lose something. */
 const damages: Record<string, (one: string, two: string) => [text: string, whole: number, damaged: number]> =
   {
     "two on one line": (one, two) => [`${one}${two}\n`, 2, 0],

@@ -89,9 +89,7 @@ const visit = async (look: Look, { root, isDeep, seen }: Visit, path: string): P
   const isRoot = path === root.path;
   let stats: Stats | undefined;
   try {
-    stats = (isRoot ? statSync : lstatSync)(path, { throwIfNoEntry: false });
-    if (stats?.isSymbolicLink() === true && mayFollow(root, path))
-      stats = statSync(path, { throwIfNoEntry: false }) ?? stats;
+    stats = statsOf(root, path);
   } catch (error) {
     return refused(look, seen, path, error);
   }
@@ -104,11 +102,20 @@ const visit = async (look: Look, { root, isDeep, seen }: Visit, path: string): P
   } else {
     const place = placeOf(root, path);
     if (place !== null && stats.isFile()) seen.found.push({ ...place, ...toState(stats) });
-    if (stats.isSymbolicLink() && (place !== null || mayHold(root, path)))
-      look.refuse(path, "it is a link, which is not followed");
-    else if (place === null && mayHold(root, path) && packed.test(path))
-      look.refuse(path, "it is packed in a way that is not read: unpack it");
+    else if (place !== null || mayHold(root, path)) refuseOther(look, path, stats);
   }
+};
+
+/** A link that is followed has its target's, unless it leads nowhere. @throws Error of the file system */
+const statsOf = (root: Root, path: string): Stats | undefined => {
+  const stats = (path === root.path ? statSync : lstatSync)(path, { throwIfNoEntry: false });
+  const isFollowed = stats?.isSymbolicLink() === true && mayFollow(root, path);
+  return isFollowed ? (statSync(path, { throwIfNoEntry: false }) ?? stats) : stats;
+};
+
+const refuseOther = ({ refuse }: Look, path: string, stats: Stats): void => {
+  if (stats.isSymbolicLink()) refuse(path, "it is a link, which is not followed");
+  else if (packed.test(path)) refuse(path, "it is packed in a way that is not read: unpack it");
 };
 
 const visitDirectory = async (

@@ -55,17 +55,20 @@ export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: b
   }
   learnPlace(facts, line.facts);
   learnThread(facts, line);
-  const { totalTokens, totalCost } = line.facts;
   const isCopied = facts.copiedAt !== null;
-  if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
-  else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
-  if (totalCost !== undefined) facts.totalCost = totalCost;
+  learnTotals(facts, line.facts, isCopied);
   const known = facts.unknown[line.unknown] ?? 0;
   if (line.unknown !== "" && (known > 0 || Object.keys(facts.unknown).length < mostUnknown))
     facts.unknown[line.unknown] = known + 1;
   const isEntry = line.type !== null && (line.content !== "" || line.more !== "" || line.calls.length > 0);
   if (isEntry) facts.entries += 1;
   return { isEntry, isCopied };
+};
+
+const learnTotals = (facts: Facts, { totalTokens, totalCost }: LineFacts, isCopied: boolean): void => {
+  if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
+  else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
+  if (totalCost !== undefined) facts.totalCost = totalCost;
 };
 
 const learnPlace = (facts: Facts, { cwd, branch, slug, model }: LineFacts): void => {

@@ -14,7 +14,7 @@ export type Library = {
   }) => Page<Session>;
   /** Null: there is no such session. */
   session: (id: string) => (SessionMeta & Session) | null;
-  /** What could not be read in lines that were collected, see `bridge status`. */
+  /** Counts what could not be read in lines that were collected, for `bridge status`. */
   unread: () => { damaged_lines: number; unknown_lines: Record<string, number> };
   /** At most three whose id, or the UUID at its end, begins so. */
   sessionsStartingWith: (beginning: string) => string[];

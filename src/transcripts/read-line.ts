@@ -9,11 +9,11 @@ type Placed = { begin: number; length: number; line: Line };
 
 const readOf = (kind: Source["kind"]) => (kind === "codex" ? readCodex : readClaude);
 
-/** What a record says; null: nothing that is known. */
+/** Reads a record; returns null when it says nothing that is known. */
 export const readLine = (kind: Source["kind"], record: Buffer): Line | null =>
   readOf(kind)(objectOf(parsed(record.toString("utf8"))));
 
-/** What the records on one line of a file say. The line is kept whatever they are. */
+/** Reads the records on one line of a file. The line is stored whatever they are. */
 export const readLines = (kind: Source["kind"], bytes: Buffer): { placed: Placed[]; isDamaged: boolean } => {
   if (kind !== "codex" && isOwnOfClaude(bytes)) return { placed: [], isDamaged: false };
   const { pieces, isDamaged } = recordsOf(bytes, kind === "codex" ? isCodexRecord : isClaudeRecord);

@@ -12,7 +12,7 @@ const mostLooks = 8;
 
 /**
  * The records of a line. A crash or two writers damage one: records stand in it between torn ones, other records or NULs.
- * What begins like a record and is none belongs to a torn one. `isDamaged`: something is left over.
+ * An object that is no record belongs to a torn one. `isDamaged`: something is left over.
  */
 export const recordsOf = (
   line: Buffer,

@@ -6,7 +6,7 @@ import { titleKinds, type TitleKind } from "./transcript-line.ts";
 
 export type SourceRow = { number: number; source: Source; facts: Facts };
 
-/** What a source counts for: entries that it has not from elsewhere. */
+/** Sums over the entries that a source has not from elsewhere. */
 export type Totals = {
   prompts: number;
   answers: number;

@@ -1,4 +1,4 @@
-/** What a person typed in a text of a user's line, and what editors and the CLI put there in that person's name. */
+/** A text of a user's line: the person's part, and that of editors and the CLI in the person's name. */
 export type Typed = {
   /** The person's own words; empty: there are none. */
   words: string;

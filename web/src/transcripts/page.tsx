@@ -23,12 +23,12 @@ type Found = Session | Match;
 const isHit = (found: Found): found is Match => "position" in found;
 
 /** `next`: where the next page begins, as text; null: there is none. `reading`: how much of the files is read so far. */
-type Page = { found: Found[]; total: number; next: string | null; reading: string | null };
+type Page = { found: Found[]; total: number; next: string | null; reading: string };
 
 type Collecting = Pick<BridgeOutput<"list_sessions">, "collecting" | "collected_bytes" | "total_bytes">;
 
 const readingOf = ({ collecting, collected_bytes: read = 0, total_bytes: all = 0 }: Collecting) =>
-  collecting === true ? `${bytes(read)} of ${bytes(all)} read so far` : null;
+  collecting === true ? ` · ${bytes(read)} of ${bytes(all)} read so far` : "";
 
 const limit = 50;
 
@@ -65,7 +65,7 @@ const useFound = (asked: Asked) =>
     initialPageParam: "",
     getNextPageParam: ({ next }: Page) => next,
     retry: false,
-    refetchInterval: ({ state }) => (state.data?.pages[0]?.reading == null ? false : 5000),
+    refetchInterval: ({ state }) => ((state.data?.pages[0]?.reading ?? "") === "" ? false : 5000),
     // While other words are searched for, the list stays.
     placeholderData: (before) => before,
   });
@@ -92,7 +92,7 @@ export default function TranscriptsPage() {
       >
         <span className="end faint number" role="status">
           {data?.pages[0] && counted(data.pages[0].total, "session")}
-          {data?.pages[0]?.reading != null && ` · ${data.pages[0].reading}`}
+          {data?.pages[0]?.reading}
         </span>
       </Filters>
       <BridgeAnswer query={query}>
