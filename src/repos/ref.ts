@@ -2,6 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Refs } from "./clone.ts";
 import { runGit, runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
 import { RepoError } from "./repos.ts";
+import { otherFormat } from "./url.ts";
 
 /**
  * Whether a branch may have this name: git accepts it, and it has at most 200 bytes. Every submission checks it, so it
@@ -85,7 +86,9 @@ export const baseLeftOut = async (
 ): Promise<{ baseRef: string; warning: string | null }> => {
   const { baseRef } = context.settings;
   const asking = { ...context, signal: AbortSignal.timeout(longestAskMs) };
-  const head = await askHead(asking, url, baseRef).catch(() => ({ branch: null, hasAlso: false }));
+  const head = await askHead(asking, url, baseRef).catch(() => null);
+  if (head === null) return { baseRef: "", warning: null };
+  if (head.isOther) throw new ServiceError("invalid_repo_url", otherFormat(url));
   if (baseRef === "HEAD" || !head.hasAlso) return { baseRef: head.branch ?? "", warning: null };
   if (head.branch === null || head.branch === baseRef) return { baseRef, warning: null };
   const warning = `The base is ${baseRef}, but the remote's default branch is ${head.branch}: give base_ref if you mean that one, or set SERVICE_BASE_REF=HEAD`;
@@ -94,17 +97,18 @@ export const baseLeftOut = async (
 
 const longestAskMs = 5000;
 
-/** The branch that the remote's HEAD names, which no fetch reports, and whether it has the branch or tag `also`. */
+/** The branch that the remote's HEAD names, whether it has the branch or tag `also`, and whether its ids are not SHA-1. */
 export const askHead = async (
   context: GitContext,
   url: string,
   also = "HEAD",
-): Promise<{ branch: string | null; hasAlso: boolean }> => {
+): Promise<{ branch: string | null; hasAlso: boolean; isOther: boolean }> => {
   const others = [`refs/heads/${also}`, `refs/tags/${also}`];
   const command = ["ls-remote", "--quiet", "--symref"] as const;
   const { stdout } = await runRemote(context, url, { command, refs: ["HEAD", ...others] });
   const hasAlso = stdout.split("\n").some((line) => others.includes(line.split("\t")[1] ?? ""));
-  return { branch: /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null, hasAlso };
+  const branch = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null;
+  return { branch, hasAlso, isOther: /^[0-9a-f]{64}\t/m.test(stdout) };
 };
 
 export const isAncestor = async (
