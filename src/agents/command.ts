@@ -93,7 +93,11 @@ export const createRunCommand =
     }, timeoutSeconds * 1000);
     signal.addEventListener("abort", end, { once: true });
     if (signal.aborted) end();
-    const { exitCode } = await ended;
+    const { exitCode, exceeded } = await ended;
+    if (exceeded !== null)
+      output.add(
+        `\n[sandbox.memory of ${Math.round(exceeded / 2 ** 20)} MiB was reached; files in /tmp count]\n`,
+      );
     clearTimeout(limit);
     signal.removeEventListener("abort", end);
     signal.throwIfAborted();

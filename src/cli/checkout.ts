@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { repositoryName, withoutUser } from "../contract/repository-url.ts";
+import { parseRepoUrl, repositoryName, withoutUser } from "../contract/repository-url.ts";
 import type { Connection } from "./connect.ts";
 import { usageError } from "./failure.ts";
 import { counted } from "../view/columns.ts";
@@ -23,7 +23,7 @@ export const findCheckout = async (
   const top = await topDirectory();
   if (top === null) return null;
   const remote = chooseRemote(lines(await git("remote")));
-  const url = remote === null ? top : addressOf(await git("remote", "get-url", "--", remote), top);
+  const url = remote === null ? top : await remoteUrl(remote, top);
   if (url.startsWith("/") && !isLocal)
     throw usageError(
       `The service at ${baseUrl} is on another machine, and ${remote === null ? "this checkout has no remote" : `the remote ${remote} is a directory`}: give --repo, or --no-repo`,
@@ -36,6 +36,17 @@ export const findCheckout = async (
     base === "" ? withoutBase(branch) : `branch ${base}`,
   ];
   return { repoUrl: url, baseRef: base, note: oneLine(found.join(", ") + (await leftOut(remote))) };
+};
+
+/** As the checkout has it written down, where a job takes that; else what the user's `insteadOf` makes of it. */
+const remoteUrl = async (remote: string, top: string): Promise<string> => {
+  const [written = ""] = lines(await git("config", "--get-all", `remote.${remote}.url`));
+  const address = addressOf(written, top);
+  try {
+    return parseRepoUrl(address, { allowLocal: true });
+  } catch {
+    return addressOf(await git("remote", "get-url", "--", remote), top);
+  }
 };
 
 /** As last fetched. */

@@ -2,16 +2,20 @@ import { isIPv6 } from "node:net";
 import { createClient, type Client } from "../client/client.ts";
 import { loadSettings } from "../config/settings.ts";
 import { isLoopbackHost } from "../config/formats.ts";
+import { widenNoProxy } from "../lib/no-proxy.ts";
 import { usageError } from "./failure.ts";
 
 /** A client for the service in the settings, with their key. Sends nothing yet. */
 export const connect = (): Connection => {
   const { settings } = loadSettings({ env: process.env, role: "client" });
   const baseUrl = baseUrlOf(settings);
+  const { hostname } = new URL(baseUrl);
+  const isLocal = isLoopbackHost(hostname);
+  if (isLocal) widenNoProxy(process.env, hostname);
   return {
     client: createClient({ baseUrl, apiKey: settings.apiKey ?? settings.apiKeys[0] }),
     baseUrl,
-    isLocal: isLoopbackHost(new URL(baseUrl).hostname),
+    isLocal,
     gitHost: settings.gitHost,
   };
 };

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { widenNoProxy } from "../lib/no-proxy.ts";
 import { version } from "../main/version.ts";
 import { exitCode } from "./failure.ts";
 import { note, print } from "./print.ts";
@@ -14,6 +15,7 @@ export const runProgram = async (
   load: () => Promise<Create>,
   argv: string[],
 ): Promise<number> => {
+  widenNoProxy(process.env);
   // A reader that stops early (`svc jobs | head`) is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(exitCode.ok);

@@ -28,6 +28,7 @@ export const addSecretsCommand = (program: Command, lazily: Lazily): void => {
     .option("--plain", "commands get the value itself, and can learn it")
     .option("--branch <globs...>", "bases on which a setup gets it, too: 'release/*' (default: as before)")
     .option(...json)
+    .allowExcessArguments()
     .addHelpText("after", setEnd)
     .action(lazily(async () => (await import("./commands/secrets-set.ts")).secretsSet));
 };

@@ -1,8 +1,8 @@
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { bridgeVariables, type BridgeSettings } from "./bridge-variables.ts";
 import { ConfigError } from "./config-error.ts";
 import { isLoopbackHost } from "./formats.ts";
+import { homeDirectory } from "./home.ts";
 import { shortKeys } from "./key-strength.ts";
 import { resolveVariables, unknownVariable, type Source } from "./resolve.ts";
 
@@ -20,7 +20,7 @@ type Loaded = {
  */
 export const loadBridgeSettings = (
   env: NodeJS.ProcessEnv,
-  { home = homedir(), role = "server" }: { home?: string; role?: "server" | "client" } = {},
+  { home = homeDirectory(), role = "server" }: { home?: string; role?: "server" | "client" } = {},
 ): Loaded => {
   const { values, sources, faults } = resolveVariables(bridgeVariables, { env, home, file: null });
   if (faults.length > 0) throw new ConfigError(faults);

@@ -1,9 +1,9 @@
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { ConfigError } from "./config-error.ts";
 import { fileModeWarning, readConfigFile, type ConfigFile } from "./file.ts";
 import { shortKeys } from "./key-strength.ts";
 import { isLoopbackHost } from "./formats.ts";
+import { homeDirectory } from "./home.ts";
 import { resolveVariables, unknownVariable, type Source } from "./resolve.ts";
 import type { Variable } from "./variable.ts";
 import { variables, type SettingName, type Settings, deprecatedVariables } from "./variables.ts";
@@ -31,7 +31,12 @@ type Request = {
  * Environment over YAML file over default.
  * @throws ConfigError naming every fault
  */
-export const loadSettings = ({ env, home = homedir(), file, role = "server" }: Request): LoadedSettings => {
+export const loadSettings = ({
+  env,
+  home = homeDirectory(),
+  file,
+  role = "server",
+}: Request): LoadedSettings => {
   const configFile = readConfigFile({
     path: file ?? join(home, ".service", "config.yml"),
     required: file !== undefined,

@@ -27,10 +27,16 @@ import type { Warm } from "./warm.ts";
 export class SetupError extends Error {
   override name = "SetupError";
   readonly retryable: boolean;
+  /** There is no room left on the disk. */
+  readonly isFull: boolean;
 
-  constructor(message: string, { retryable, ...options }: { retryable: boolean; cause?: unknown }) {
+  constructor(
+    message: string,
+    { retryable, isFull = false, ...options }: { retryable: boolean; isFull?: boolean; cause?: unknown },
+  ) {
     super(message, options);
     this.retryable = retryable;
+    this.isFull = isFull;
   }
 }
 
@@ -113,7 +119,9 @@ export const createSetup = (deps: Dependencies) => {
     const sentence = [...lacks, failure.sentence].join(". ");
     if (setup.goesOnFailed && !failure.isFinal)
       return job.run.warn(`${sentence}; the agent was started all the same`);
-    throw new SetupError(`${sentence}.\n${whatToDo}\n${log.slice(-shownTail)}`.trimEnd(), { retryable });
+    const text = `${sentence}.\n${whatToDo}\n${log.slice(-shownTail)}`.trimEnd();
+    const isFull = noRoom.test(text) || (await roomFailure()) !== null;
+    throw new SetupError(text, { retryable, isFull });
   };
 
   const perform = async (setup: Setup, job: Job): Promise<Made> => {
@@ -200,15 +208,23 @@ export const createSetup = (deps: Dependencies) => {
     );
 
   /** Gives the worktree back what the setup changed of its commit, unless work of an earlier agent is uncommitted there. */
-  const restoring = async <Value>({ run: job, ...of }: Job, work: () => Promise<Value>): Promise<Value> => {
+  const restoring = async ({ run: job, ...of }: Job, work: () => Promise<Made>): Promise<Made> => {
     const { worktree } = of;
     const { dirty, head: commit } = await repos.inspect(worktree, job.signal);
     if (commit === null || (dirty && !of.isUntouched)) return await work();
+    let failed: Failure | null = null;
     try {
-      return await work();
+      const made = await work();
+      failed = made.failure;
+      return made;
     } finally {
       const signal = job.signal.aborted ? AbortSignal.timeout(restoreTimeout) : job.signal;
-      const changed = await repos.checkOutCommit(worktree, { commit, tip: commit }, signal);
+      const restored = repos.checkOutCommit(worktree, { commit, tip: commit }, signal);
+      const changed = await restored.catch((error: unknown) => {
+        // On a full disk nothing can be put back: the setup's own failure says more.
+        if (failed === null) throw error;
+        return [];
+      });
       if (changed.length > 0) job.warn(putBack(changed));
     }
   };

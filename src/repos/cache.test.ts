@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { chmod, mkdir, readdir, rm, truncate, utimes, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { lockFile } from "../lib/file-lock.ts";
-import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { loosen, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeRemote, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import { createRepos } from "./create.ts";
 import { RepoError, savedDirOf } from "./repos.ts";
@@ -98,7 +98,8 @@ test("a fetch from a shallow repository fails, also over an older cached clone",
 
 /** A git that writes none of the fetched refs, and ends well. */
 const forgetfulGit = `#!/bin/sh
-case " $* " in *" fetch "*) exit 0 ;; esac
+for last; do :; done
+case " $* " in *" fetch "*) exit 0 ;; *" clone "*) exec /usr/bin/git init --quiet --bare "$last" ;; esac
 exec /usr/bin/git "$@"
 `;
 
@@ -166,6 +167,7 @@ test("half-made clones and old lock files that a crash left are removed", async 
   const cache = join(settings.reposRoot, repo.key);
   await mkdir(join(cache, "clone-left"));
   const lock = join(repo.gitDir, "refs/remotes/origin/main.lock");
+  await mkdir(dirname(lock), { recursive: true });
   await writeFile(lock, "");
   const longAgo = new Date(Date.now() - 60_000);
   await utimes(lock, longAgo, longAgo);
@@ -190,6 +192,7 @@ test("a damaged cache is cloned anew with its own branches and salvage refs, and
   await chmod(join(packs, pack), 0o644);
   await truncate(join(packs, pack), 100);
   await truncate(join(repo.gitDir, "HEAD"), 0);
+  await mkdir(join(repo.gitDir, "refs/remotes/origin"), { recursive: true });
   await writeFile(join(repo.gitDir, "refs/remotes/origin/main"), "");
   await remote.commit({ "next.txt": "next\n" });
 
@@ -255,6 +258,7 @@ const packsIn = async (gitDir: string): Promise<string[]> => {
 test("damage that only the checkout finds is repaired too", async () => {
   const { repos, repo } = await makeWorktree();
   const blob = await plainGit(repo.gitDir, "rev-parse", "origin/main:README.md");
+  await loosen(repo.gitDir);
   await rm(join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2)), { force: true });
   const worktree = await addTo(repos, repo, "two");
   expect(await read(worktree.path, "README.md")).toBe("hello\n");
@@ -276,4 +280,36 @@ test("a history that an agent's shallow fetch cut is completed", async () => {
   expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("1");
   await fetchInto(repos, remote.url);
   expect(await plainGit(repo.gitDir, "rev-list", "--count", "origin/main")).toBe("3");
+});
+
+test("thousands of refs are one file after the first fetch, and what later ones bring is packed with it", async () => {
+  const remote = await makeRemote();
+  const tip = await plainGit(remote.url, "rev-parse", "main");
+  const addRefs = async (count: number, kind: string): Promise<void> => {
+    const names = Array.from({ length: count }, (_, n) => `create refs/${kind}${n % 50}/ü-${n} ${tip}\n`);
+    spawnSync("git", ["update-ref", "--stdin"], { cwd: remote.url, input: names.join("") });
+    await plainGit(remote.url, "pack-refs", "--all");
+  };
+  await addRefs(1500, "heads/user");
+  await addRefs(1500, "tags/v");
+  const { repos } = await makeRepos();
+  const { gitDir } = await fetchInto(repos, remote.url);
+  const files = async (): Promise<number> => {
+    const all = await readdir(join(gitDir, "refs"), { recursive: true, withFileTypes: true });
+    return all.filter((entry) => entry.isFile()).length;
+  };
+  const refs = async (): Promise<string[]> =>
+    (await plainGit(gitDir, "for-each-ref", "--format=%(refname)")).split("\n");
+  expect(await files()).toBe(0);
+  expect(await refs()).toHaveLength(3001);
+  expect(await refs()).toContain("refs/remotes/origin/user7/ü-7");
+  expect((await refs()).some((name) => name.startsWith("refs/heads/"))).toBe(false);
+  await addRefs(300, "heads/later");
+  await plainGit(remote.url, "update-ref", "-d", "refs/heads/user7/ü-7");
+  await remote.commit({ "b.txt": "1\n" });
+  await fetchInto(repos, remote.url);
+  expect(await files()).toBe(0);
+  expect(await refs()).toHaveLength(3300);
+  // Objects too: git reads loose ones far more slowly.
+  expect((await readdir(join(gitDir, "objects"))).toSorted()).toEqual(["info", "pack"]);
 });

@@ -4,7 +4,7 @@ import { cp, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { parseRepoUrl } from "../contract/repository-url.ts";
 import { GitError } from "../lib/git.ts";
-import { bringReadable, readRefs, remoteRefs } from "./clone.ts";
+import { bringReadable, readRefs, remoteRefs, writeRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import {
   type GitContext,
@@ -15,12 +15,13 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import { removeLeftovers, replace, restoreGitDirectory, withoutLeftovers } from "./git-directory.ts";
+import { removeLeftovers, replace, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
 import { listOwned, readOwner } from "./owner-file.ts";
+import { remoteBranches } from "./ref.ts";
 import { type CachedRepo, RepoError, savedDirOf } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
 import { careForSaved, generationOf, packAnew, remoteIds, tidy } from "./saved.ts";
-import { repoKey, shallowRepository } from "./url.ts";
+import { otherFormat, repoKey, shallowRepository } from "./url.ts";
 
 /**
  * Brings a repository's cached clone up to date, under its lock; makes the clone when there is none.
@@ -52,8 +53,8 @@ const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> =>
   else if (!isBad) {
     await restoreGitDirectory(locked, gitDir, { url, bare: true });
     try {
-      await tidy(locked, gitDir);
       await fetchAll(locked, url, gitDir);
+      await tidy(locked, gitDir);
     } catch (error) {
       isBad = await isDamaged(locked, gitDir, error);
       if (!isBad) throw error;
@@ -98,8 +99,7 @@ const replaceClone = async (locked: LockedContext, repo: CachedRepo, aside: stri
   const fresh = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
   const old = existsSync(gitDir) ? gitDir : aside;
   try {
-    await restoreGitDirectory(locked, fresh, { url, bare: true });
-    await fetchAll(locked, url, fresh);
+    await cloneAll(locked, url, fresh);
     await replace(join(fresh, "generation"), randomUUID(), { durable: true });
     const ids = [...(await readRefs(old, [...remoteRefs, "refs/service/submodules"])).values()];
     const bringing = { where: fresh, lenders: [old], without: await remoteIds(fresh), into: fresh };
@@ -150,7 +150,9 @@ const fetchAll = async (locked: LockedContext, url: string, into: string): Promi
   const refs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
   const fetch = (...how: string[]) => {
     const command = ["fetch", ...how, "--prune", ...fetchOptions] as const;
-    return withoutLeftovers(locked, into, () => runRemote(locked, url, { where: into, command, refs }));
+    // Each job leaves a branch, and git reads objects that are a file each fifteen times as slowly as those of a pack.
+    const call = { where: into, command, refs, config: [["fetch.unpackLimit", "1"]] } as const;
+    return withoutLeftovers(locked, into, () => runRemote(locked, url, call));
   };
   const { stderr } = await unlessRefused(fetch("--atomic"), (error) => {
     // A branch has the name of a directory that another one left: git deletes and makes them one after the other only.
@@ -159,6 +161,29 @@ const fetchAll = async (locked: LockedContext, url: string, into: string): Promi
   });
   if (stderr.includes("shallow roots are not allowed"))
     throw new RepoError("clone_failed", shallowRepository(url));
+  await requireBranches(locked, url, into);
+};
+
+/** As the first fetch, whose refs git would write as a file each: those of a clone are one, and get their names there. */
+const cloneAll = async (locked: LockedContext, url: string, into: string): Promise<void> => {
+  const options = ["--bare", "--quiet", "--no-local", "--reject-shallow", "--template="];
+  const cloning = runRemote(locked, url, { command: ["clone", ...options], refs: [into] });
+  await unlessRefused(cloning, (error) => {
+    if (error.said.includes("source repository is shallow"))
+      throw new RepoError("clone_failed", shallowRepository(url));
+    throw error;
+  });
+  if (/objectformat = sha256/i.test(await textOf(join(into, "config"))))
+    throw new RepoError("clone_failed", otherFormat(url));
+  const refs = await readRefs(into, ["refs/heads", "refs/tags"]);
+  await rm(join(into, "HEAD"));
+  await restoreGitDirectory(locked, into, { url, bare: true });
+  const named = [...refs].map(([name, id]) => [name.replace("refs/heads/", remoteBranches), id] as const);
+  await writeRefs(into, named, { durable: true });
+  await requireBranches(locked, url, into);
+};
+
+const requireBranches = async (locked: LockedContext, url: string, into: string): Promise<void> => {
   if ((await readRefs(into, ["refs/remotes/origin"])).size > 0) return;
   if ((await runRemote(locked, url, { command: ["ls-remote", "--heads"] })).stdout !== "")
     throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);

@@ -348,8 +348,8 @@ export const unsavedCommits = async (
   where: Where = ownDir,
 ): Promise<string[]> => {
   const remote = await readRefs(cacheDir, remoteRefs);
-  const known = [baseSha, pushed, ...remote.values()];
-  const without = known.flatMap((commit) => (commit === null ? [] : [`^${commit}`]));
+  const known = new Set([baseSha, pushed, ...remote.values()]);
+  const without = [...known].flatMap((commit) => (commit === null ? [] : [`^${commit}`]));
   const input = [...agent.tips, ...without, ""].join("\n");
   const args = ["rev-list", "--parents", "--ignore-missing", "--stdin"];
   const { stdout } = await runGit(context, where, args, { input });

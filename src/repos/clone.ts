@@ -84,10 +84,13 @@ export const readAgentClone = async (
   const detached = idIn(text);
   const on = detached === null ? (/^ref: (refs\/\S+)\n?$/.exec(text)?.[1] ?? branch) : null;
   const head = detached ?? refs.get(on ?? "") ?? null;
-  const own = [...refs].flatMap(([name, id]) => (name.startsWith("refs/remotes/") ? [] : [id]));
+  const own = [...refs].flatMap(([name, id]) => (ofOthers.test(name) ? [] : [id]));
   const tips = new Set([...(head === null ? [] : [head]), ...own, ...(await unnamedCommits(dir))]);
   return { dir, on, head, refs, exclude: await excludedIn(dir), tips: [...tips] };
 };
+
+/** Refs that an agent fetched: of remotes, and of the changes that hosts keep beside branches. Its work is on others. */
+const ofOthers = /^refs\/(remotes|pull|pull-requests|merge-requests|changes)\//;
 
 /**
  * The service must not read for an agent what the agent cannot: other jobs' refs by a link, their objects by a link or by
@@ -118,8 +121,11 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
   if (foreign !== undefined) refuse(`it borrows from ${foreign.slice(0, 200)}`);
 };
 
-/** All but objects is read at once: 64 MiB at most. */
-const [isObject, small] = ["-path objects/* ! -path objects/info/alternates", "-size -65537k"];
+/** All but objects and the index, which only git reads, is read at once: 64 MiB at most. */
+const [isObject, small] = [
+  "-path objects/* ! -path objects/info/alternates -o -path index",
+  "-size -65537k",
+];
 
 /** What the service reads of an agent's clone. */
 const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".split(" ");
@@ -136,8 +142,10 @@ export const readRefs = async (dir: string, names = ["refs"]): Promise<Refs> => 
     const place = join(dir, root);
     const files = await readdir(place, { recursive: true, withFileTypes: true }).catch(() => []);
     const paths = files.filter((entry) => entry.isFile()).map((file) => join(file.parentPath, file.name));
-    for (const path of [place, ...paths]) {
-      const id = idIn(await textOf(path));
+    const all = [place, ...paths];
+    const texts = await Promise.all(all.map((path) => textOf(path)));
+    for (const [nth, path] of all.entries()) {
+      const id = idIn(texts[nth] ?? "");
       if (id !== null) loose.set(path.slice(dir.length + 1), id);
     }
   }
@@ -269,8 +277,8 @@ export const bringReadable = (
   );
 };
 
-/** Bytes; a million files have some 100 MiB. */
-const largestIndex = 512 * 1024 * 1024;
+/** Bytes; a million files with the longest paths have as many. Git may have written more of no use. */
+const largestIndex = 4 * 1024 ** 3;
 
 /**
  * Copies an index, and follows no link: git behind the wall may have made one. Keeps the file time, by which git finds files

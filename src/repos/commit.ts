@@ -153,14 +153,17 @@ export const restoreFiles = async (
   return restored;
 };
 
-/** The commits that are no ancestor of another, in the same order. */
+/** Most commits that one command gets as arguments. */
+const mostArguments = 1000;
+
+/** The commits that are no ancestor of another, in the same order; of very many, all. */
 const independent = async (
   context: GitContext,
   worktree: Worktree,
   given: (string | null)[],
 ): Promise<string[]> => {
   const commits = [...new Set(given)].filter((commit) => commit !== null);
-  if (commits.length < 2) return commits;
+  if (commits.length < 2 || commits.length > mostArguments) return commits;
   const found = (await inOwn(context, worktree, "merge-base", "--independent", ...commits)).split("\n");
   return commits.filter((commit) => found.includes(commit));
 };
@@ -173,6 +176,13 @@ const commitOver = async (
   worktree: Worktree,
   { tree, parents, message, isSigned = false }: Content,
 ): Promise<string | null> => {
+  if (parents.length > mostArguments) {
+    // Commits in between take over the first parents.
+    const [some, rest] = [parents.slice(0, mostArguments), parents.slice(mostArguments)];
+    const between = await commitOver(context, worktree, { tree, parents: some, message });
+    const all = [...(between === null ? [] : [between]), ...rest];
+    return commitOver(context, worktree, { tree, parents: all, message, isSigned });
+  }
   const [only] = parents;
   if (only === undefined && tree === emptyTree) return null;
   if (only !== undefined && parents.length === 1)

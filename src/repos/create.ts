@@ -87,7 +87,7 @@ export const createRepos = (request: {
   const allowLocal = allowsLocal(settings);
   return {
     parseUrl: (url: string) => parseRepoUrl(url, { allowLocal }),
-    checkLocalRepository,
+    checkLocalRepository: (url: string) => checkLocalRepository(context, url),
     checkRef,
     baseLeftOut: (url: string) => baseLeftOut(context, url),
     /** The remote's default branch; null: it does not say. */

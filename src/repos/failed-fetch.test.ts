@@ -2,7 +2,7 @@ import { chmod, mkdir, readdir, rm, truncate, writeFile } from "node:fs/promises
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { never, plainGit, read, write } from "./plain-git.fixture.ts";
+import { loosen, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, makeWorktree, salvagedRef } from "./repos.fixture.ts";
 import type { CachedRepo } from "./repos.ts";
 
@@ -53,6 +53,7 @@ test("a cut connection, a full disk and a garbled pack leave every ref as it was
 test("a damaged cached clone keeps its refs when it cannot be fetched again, and is mended later", async () => {
   const { repos, remote, repo, says } = await failing();
   const blob = await plainGit(repo.gitDir, "rev-parse", "origin/main:README.md");
+  await loosen(repo.gitDir);
   const object = join(repo.gitDir, "objects", blob.slice(0, 2), blob.slice(2));
   await chmod(object, 0o644);
   await truncate(object, 0);

@@ -114,7 +114,7 @@ const knownFailures = (isPath: boolean): Known[] => [
   ],
   [unreachable, "the server cannot be reached or broke off.", "Check the URL and the network.", true],
   [
-    /repository '.*' not found|Repository not found|does not appear to be a git repository|no such (file|identity)|not valid: is this a git repository/i,
+    /repository '.*' not found|Repository not found|does not appear to be a git repository|repository '.*' does not exist|no such (file|identity)|not valid: is this a git repository/i,
     `there is no git repository at this ${isPath ? "path of the service's machine" : "URL, or the service may not see it"}.`,
     isPath
       ? "Check the path, and that the service's user may read it."

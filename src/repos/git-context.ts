@@ -149,7 +149,7 @@ const realPath = (path: string): string => {
 
 type RemoteCall = Pick<GitCall, "input" | "config"> & {
   /** The command with its options: `["ls-remote", "--quiet"]`. */
-  command: readonly [command: "fetch" | "ls-remote" | "push", ...options: string[]];
+  command: readonly [command: "clone" | "fetch" | "ls-remote" | "push", ...options: string[]];
   refs?: readonly string[];
   where?: Where;
   /** The repository may not exist yet: the token is not narrowed to it. */

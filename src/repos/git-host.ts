@@ -12,6 +12,7 @@ import { runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { callHost, HostError, mayPass, refusalOf } from "./host-call.ts";
 import { askHead } from "./ref.ts";
 import { RepoError, type PullRequest, type Worktree } from "./repos.ts";
+import { withoutAlias } from "./ssh-alias.ts";
 
 /**
  * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none, or why it goes to another
@@ -166,7 +167,7 @@ const gitHostOf = async (
   { mayBeMissing = false } = {},
 ): Promise<HostedRepo | { missing: string }> => {
   const { gitHost, gitHostAppId } = context.settings;
-  const repo = onGitHost(url, gitHost);
+  const repo = onGitHost(url, gitHost) ?? onGitHost(await withoutAlias(context, url), gitHost);
   if (repo === null) return { missing: `the repository is not on the git host ${gitHost} (GIT_HOST).` };
   const noToken =
     gitHostAppId === null

@@ -1,5 +1,5 @@
-import { execFile } from "node:child_process";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { execFile, spawnSync } from "node:child_process";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { borrowedBy, type Worktree } from "./repos.ts";
@@ -52,4 +52,17 @@ export const inside = async (worktree: Worktree, ...command: string[]): Promise<
     worktree.path,
   ];
   return (await run("bwrap", [...options, ...own, ...command])).stdout;
+};
+
+/** Makes a file of each object that is in a pack, as damage to one needs it. */
+export const loosen = async (gitDir: string): Promise<void> => {
+  const packs = join(gitDir, "objects/pack");
+  const aside = join(gitDir, "aside");
+  await rename(packs, aside);
+  await mkdir(packs);
+  for (const name of await readdir(aside)) {
+    if (!name.endsWith(".pack")) continue;
+    spawnSync("git", ["-C", gitDir, "unpack-objects", "-q"], { input: await readFile(join(aside, name)) });
+  }
+  await rm(aside, { recursive: true });
 };

@@ -2,6 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { Refs } from "./clone.ts";
 import { runGit, runGitOrNull, runRemote, type GitContext } from "./git-context.ts";
 import { RepoError } from "./repos.ts";
+import { otherFormat } from "./url.ts";
 
 /**
  * Whether a branch may have this name: git accepts it, and it has at most 200 bytes. Every submission checks it, so it
@@ -85,7 +86,9 @@ export const baseLeftOut = async (
 ): Promise<{ baseRef: string; warning: string | null }> => {
   const { baseRef } = context.settings;
   const asking = { ...context, signal: AbortSignal.timeout(longestAskMs) };
-  const head = await askHead(asking, url, baseRef).catch(() => ({ branch: null, also: null }));
+  const head = await askHead(asking, url, baseRef).catch(() => null);
+  if (head === null) return { baseRef: "", warning: null };
+  if (head.isOther) throw new ServiceError("invalid_repo_url", otherFormat(url));
   if (baseRef === "HEAD" || head.also === null) return { baseRef: head.branch ?? "", warning: null };
   if (head.branch === null || head.branch === baseRef) return { baseRef, warning: null };
   const warning = `The base is ${baseRef}, but the remote's default branch is ${head.branch}: give base_ref if you mean that one, or set SERVICE_BASE_REF=HEAD`;
@@ -94,19 +97,23 @@ export const baseLeftOut = async (
 
 const longestAskMs = 5000;
 
-/** The branch that the remote's HEAD names, which no fetch reports, and what the remote has under the name `also`; null: nothing. */
+/**
+ * The branch that the remote's HEAD names, which no fetch reports, what the remote has under the name `also` (null: nothing),
+ * and whether its ids are not SHA-1.
+ */
 export const askHead = async (
   context: GitContext,
   url: string,
   also = "HEAD",
-): Promise<{ branch: string | null; also: "branch" | "tag" | null }> => {
+): Promise<{ branch: string | null; also: "branch" | "tag" | null; isOther: boolean }> => {
   const others = [`refs/heads/${also}`, `refs/tags/${also}`];
   const command = ["ls-remote", "--quiet", "--symref"] as const;
   const { stdout } = await runRemote(context, url, { command, refs: ["HEAD", ...others] });
   const names = stdout.split("\n").map((line) => line.split("\t")[1] ?? "");
   const [isBranch, isTag] = others.map((name) => names.includes(name));
   const branch = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1] ?? null;
-  return { branch, also: isBranch ? "branch" : isTag ? "tag" : null };
+  const isOther = /^[0-9a-f]{64}\t/m.test(stdout);
+  return { branch, also: isBranch ? "branch" : isTag ? "tag" : null, isOther };
 };
 
 export const isAncestor = async (

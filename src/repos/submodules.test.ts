@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -5,6 +6,8 @@ import { inside, never, plainGit, read, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeRepos, type Remote } from "./repos.fixture.ts";
 import { startFakeGitHost } from "../../test/fake-git-host/fake-git-host.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
+import { until } from "../../test/until.ts";
+import { lockFile } from "../lib/file-lock.ts";
 import type { RepoSettings } from "./git-context.ts";
 import { borrowedBy, type Repos, type Worktree } from "./repos.ts";
 
@@ -322,4 +325,27 @@ test("files and bytes of all submodules count together, and a submodule of itsel
   // Each commit has its parent as submodule: one level only.
   const worktree = await addTo(repos, repo, "one", { wanted: recursive });
   expect(await read(worktree.path, "a/README.md")).toBe("hello\n");
+});
+
+test("submodules are fetched side by side: one whose clone is locked holds up no other, and one that fails is named", async () => {
+  const [first, second, third] = [await makeRemote(), await makeRemote(), await makeRemote()];
+  const app = await makeRemote({ "app.txt": "app\n" });
+  for (const [nth, lib] of [first, second, third].entries()) await addSubmodule(app, lib, `lib-${nth}`);
+  const { repos, root } = await makeRepos();
+  const repo = await fetchInto(repos, app.url);
+  const cacheOf = (lib: Remote): string => join(root, "repos", repos.keyOf(repos.parseUrl(lib.url)));
+  await mkdir(cacheOf(first), { recursive: true });
+  const path = join(cacheOf(first), ".lock");
+  const lock = await lockFile({ path, timeoutSeconds: 30, signal: never });
+  const adding = addTo(repos, repo, "one", { wanted });
+  await until(() => [second, third].every((lib) => existsSync(join(cacheOf(lib), "repo.git"))));
+  expect(existsSync(join(cacheOf(first), "repo.git"))).toBe(false);
+  await lock.release();
+  const worktree = await adding;
+  for (const nth of [0, 1, 2]) expect(await read(worktree.path, `lib-${nth}/README.md`)).toBe("hello\n");
+  await rm(second.url, { recursive: true });
+  await rm(cacheOf(second), { recursive: true });
+  await expect(addTo(repos, repo, "two", { wanted })).rejects.toThrow(
+    /The submodule "lib-1" .* is not to be had/,
+  );
 });

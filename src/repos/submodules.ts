@@ -47,7 +47,7 @@ type Adding = {
   taken: Size;
   count: number;
   /** By URL, and whether the service's credentials were used. */
-  fetched: Map<string, CachedRepo>;
+  fetched: Map<string, Promise<CachedRepo>>;
   warnings: string[];
 };
 
@@ -95,6 +95,7 @@ const addAll = async (
 ): Promise<void> => {
   if (submodules.size === 0) return;
   const declared = await readDeclared(context, owner);
+  const all: Wanted[] = [];
   for (const [path, commit] of submodules) {
     const shown = shownPath(`${owner.prefix}${path}`);
     const entry = declared.find((each) => each.path === path);
@@ -104,10 +105,35 @@ const addAll = async (
       adding.warnings.push(`The submodule ${shown} is not checked out: .gitmodules says update = none.`);
     else {
       const url = permitted(context, entry, { owner, declared });
-      await addOne(context, { entry, url, commit, shown }, owner, adding);
+      const isFree = await isFreePlace(owner.path, pathBytes(entry.path).toString(), shown);
+      if (isFree || adding.isRecursive) all.push({ entry, url, commit, shown, isFree });
     }
   }
+  adding.count += all.length;
+  if (adding.count > mostSubmodules)
+    throw refusal(`${adding.worktree.repoUrl} has more than ${mostSubmodules} submodules`);
+  await fetchSideBySide(context, all, owner, adding);
+  for (const wanted of all) await addOne(context, wanted, owner, adding);
 };
+
+/** Fetches what is lacking, some at once. Whoever needs one that failed gets its failure. */
+const fetchSideBySide = async (
+  context: GitContext,
+  all: readonly Wanted[],
+  owner: Super,
+  adding: Adding,
+): Promise<void> => {
+  const next = all.values();
+  const fetchNext = async (): Promise<void> => {
+    for (const wanted of next) {
+      const own = contextFor(context, wanted.url, owner.url);
+      await fetchOnce(own, wanted, { owner, adding }).catch(() => undefined);
+    }
+  };
+  await Promise.all(Array.from({ length: sideBySide }, fetchNext));
+};
+
+const sideBySide = 4;
 
 /** Longest `.gitmodules`, bytes. */
 const longestFile = 256 * 1024;
@@ -152,17 +178,13 @@ const refusal = (message: string): RepoError =>
     `${message}\nWhat to do: Correct .gitmodules of the base, or run the task without submodules.`,
   );
 
-type Wanted = { entry: Declared; url: string; commit: string; shown: string };
+/** `isFree`: nothing is at its place yet. */
+type Wanted = { entry: Declared; url: string; commit: string; shown: string; isFree: boolean };
 
 const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding: Adding): Promise<void> => {
-  const { entry, url, commit, shown } = wanted;
+  const { entry, url, commit, shown, isFree } = wanted;
   const path = pathBytes(entry.path).toString();
   const gitDir = join(owner.gitDir, "modules", pathBytes(entry.name).toString());
-  const isFree = await isFreePlace(owner.path, path, shown);
-  if (!isFree && !adding.isRecursive) return;
-  adding.count += 1;
-  if (adding.count > mostSubmodules)
-    throw refusal(`${adding.worktree.repoUrl} has more than ${mostSubmodules} submodules`);
   const own = contextFor(context, url, owner.url);
   const repo = await fetchOnce(own, wanted, { owner, adding });
   if (!(await hasCommit(context, repo, commit)) && !(await bringCommit(own, repo, commit))) {
@@ -203,16 +225,24 @@ const contextFor = (context: GitContext, url: string, superproject: string): Git
 };
 
 /** @throws RepoError with the submodule's name */
-const fetchOnce = async (
+const fetchOnce = (
   context: GitContext,
-  { url, entry }: Wanted,
+  wanted: Wanted,
   { owner, adding }: { owner: Super; adding: Adding },
 ): Promise<CachedRepo> => {
-  const key = `${url} ${context.tokens === noTokens}`;
+  const key = `${wanted.url} ${context.tokens === noTokens}`;
   const known = adding.fetched.get(key);
   if (known !== undefined) return known;
-  const allowLocal = allowsLocal(context.settings);
-  const repo = await fetchRepo(context, { url, allowLocal }).catch((cause: unknown) => {
+  const fetching = fetchNamed(context, wanted, owner).then((repo) => {
+    adding.warnings.push(...repo.warnings);
+    return repo;
+  });
+  adding.fetched.set(key, fetching);
+  return fetching;
+};
+
+const fetchNamed = (context: GitContext, { url, entry }: Wanted, owner: Super): Promise<CachedRepo> =>
+  fetchRepo(context, { url, allowLocal: allowsLocal(context.settings) }).catch((cause: unknown) => {
     if (!(cause instanceof RepoError)) throw cause;
     const { reason, message, retryable, again } = cause;
     const why =
@@ -222,10 +252,6 @@ const fetchOnce = async (
     const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}${why}`;
     throw new RepoError(reason, what, { cause, retryable, again });
   });
-  adding.fetched.set(key, repo);
-  adding.warnings.push(...repo.warnings);
-  return repo;
-};
 
 /** Fetches a commit that is on no branch or tag, as git does for a submodule. Whether the remote has it. */
 const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string): Promise<boolean> => {

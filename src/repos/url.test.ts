@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseRepoUrl } from "../contract/repository-url.ts";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { plainGit } from "./plain-git.fixture.ts";
+import { fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
 import { repoKey } from "./url.ts";
 
 const parse = (url: string): string => parseRepoUrl(url, { allowLocal: true });
@@ -36,4 +39,58 @@ test("of two local paths, with and without .git, each has a key of its own: both
     expect(repoKey(parse(`${path}.git`))).not.toBe(repoKey(parse(path)));
     expect(repoKey(parse(`${path}/`))).toBe(repoKey(parse(path)));
   }
+});
+
+test("a local repository that no job can be fetched from is refused with what to do, in whatever form it is there", async () => {
+  const { repos } = await makeRepos();
+  const refusal = (url: string): Promise<string | null> =>
+    repos.checkLocalRepository(repos.parseUrl(url)).then(
+      () => null,
+      (error: unknown) => String(error),
+    );
+  const place = await temporaryDirectory();
+  const remote = await makeRemote({ "README.md": "1\n", "a.txt": "1\n" });
+  await remote.commit({ "a.txt": "2\n" });
+  const file = ["-c", "protocol.file.allow=always"];
+  await plainGit(remote.url, "config", "uploadpack.allowFilter", "true");
+  const clone = (name: string, ...options: string[]) =>
+    plainGit(place, ...file, "clone", "--quiet", ...options, `file://${remote.url}`, name);
+  await clone("shallow", "--depth=1");
+  await plainGit(`${place}/shallow`, "worktree", "add", "--quiet", `${place}/linked`);
+  await clone("partial", "--filter=blob:none", "--no-checkout");
+  await clone("partial.git", "--filter=blob:none", "--bare");
+  await clone("whole", "--filter=blob:limit=1m");
+  await plainGit(place, "init", "--quiet", "--object-format=sha256", "other");
+  await plainGit(place, "init", "--quiet", "--bare", "--object-format=sha256", "other-bare.git");
+  for (const name of ["shallow", "linked"])
+    expect(await refusal(`${place}/${name}`)).toMatch(/is shallow.*git fetch --unshallow/);
+  for (const url of [`${place}/partial`, `file://${place}/partial`, `${place}/partial.git`])
+    expect(await refusal(url)).toMatch(/is a partial clone .*git fetch --refetch --no-filter/);
+  for (const name of ["other", "other-bare", "other-bare.git"])
+    expect(await refusal(`${place}/${name}`)).toMatch(/has SHA-256 ids/);
+  expect(await refusal(`${place}/whole`)).toBeNull();
+  expect(await refusal(remote.url)).toBeNull();
+  // What the advice says helps.
+  await plainGit(`${place}/partial`, ...file, "fetch", "--quiet", "--refetch", "--no-filter");
+  expect(await refusal(`${place}/partial`)).toBeNull();
+});
+
+test("a remote whose ids are SHA-256 is refused at the submission, and by whoever fetches it", async () => {
+  const { repos } = await makeRepos();
+  const place = await temporaryDirectory();
+  await plainGit(place, "init", "--quiet", "--object-format=sha256", "--initial-branch=main", "other");
+  const path = `${place}/other`;
+  await plainGit(
+    path,
+    "-c",
+    "user.name=a",
+    "-c",
+    "user.email=a@localhost",
+    "commit",
+    "--quiet",
+    "--allow-empty",
+    "--message=x",
+  );
+  await expect(repos.baseLeftOut(path)).rejects.toThrow(/has SHA-256 ids/);
+  await expect(fetchInto(repos, path)).rejects.toThrow(/has SHA-256 ids/);
 });

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { execFile } from "node:child_process";
+import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { execFile, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -223,4 +223,51 @@ test("files below the path limit are named", async () => {
   const { kept } = await repos.salvage(worktree, "one", never);
   expect(kept).toEqual([expect.stringMatching(/^git does not take d{200}/)]);
   await repos.removeWorktree(worktree, never);
+});
+
+test("work beside more refs than a command takes as arguments is saved, and what was fetched of others is none of it", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const { path, gitDir, cacheDir } = worktree;
+  const base = await plainGit(path, "rev-parse", "HEAD");
+  const commits = (kind: string, count: number): string =>
+    Array.from(
+      { length: count },
+      (_, n) =>
+        `commit refs/${kind}-${n}\ncommitter a <a@localhost> ${1_700_000_000 + n} +0000\ndata 1\np\nfrom ${base}\nM 100644 inline ${kind}\ndata 5\n${String(n).padStart(5, "0")}\n\n`,
+    ).join("");
+  const made = ["heads/own", "pull/1", "merge-requests/1", "changes/1", "remotes/upstream/x"];
+  const input = made.map((kind) => commits(kind, kind === "heads/own" ? 1050 : 5)).join("");
+  spawnSync("git", ["-C", gitDir, "fast-import", "--quiet"], { input });
+  await write(path, { "work.txt": "done\n" });
+  const saved = savedDirOf(cacheDir);
+  const { ref, kept } = await repos.salvage(worktree, "one", never);
+  expect(kept).toEqual([]);
+  const isSaved = (name: string): boolean =>
+    spawnSync("git", [
+      "-C",
+      saved,
+      "cat-file",
+      "-e",
+      spawnSync("git", ["-C", gitDir, "rev-parse", name], { encoding: "utf8" }).stdout.trim(),
+    ]).status === 0;
+  const own = ["refs/heads/own-0", "refs/heads/own-1049"];
+  expect(own.map(isSaved)).toEqual([true, true]);
+  expect(made.slice(1).map((kind) => isSaved(`refs/${kind}-0`))).toEqual([false, false, false, false]);
+  expect(Number(await plainGit(saved, "rev-list", "--count", String(ref), `^${base}`))).toBeGreaterThan(1050);
+  expect(await plainGit(saved, "show", `${ref}:work.txt`)).toBe("done");
+  expect(await repos.commitAll(worktree, "work", never)).toMatch(/^[0-9a-f]{40}$/);
+});
+
+test("an index of more than 64 MiB is git's to read", async () => {
+  const { repos, worktree } = await makeWorktree();
+  const file = join(worktree.gitDir, "index");
+  const index = await readFile(file);
+  // An extension that git does not know, and skips.
+  const extension = Buffer.alloc(8 + 65 * 2 ** 20);
+  extension.write("TEST");
+  extension.writeUInt32BE(65 * 2 ** 20, 4);
+  await writeFile(file, Buffer.concat([index.subarray(0, -20), extension, Buffer.alloc(20)]));
+  await write(worktree.path, { "README.md": "changed\n" });
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true, paths: ["README.md"], kept: [] });
+  expect(await repos.commitAll(worktree, "work", never)).toMatch(/^[0-9a-f]{40}$/);
 });

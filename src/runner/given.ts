@@ -4,7 +4,7 @@ import type { Run } from "../jobs/run.ts";
 import type { Setup } from "../place/plan.ts";
 import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
 import { servicesScript } from "../place/services.ts";
-import type { SetUp } from "../place/setup.ts";
+import { SetupError, type SetUp } from "../place/setup.ts";
 import type { CheckDefinition } from "../profiles/checks.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Repos, Worktree } from "../repos/repos.ts";
@@ -109,7 +109,15 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const { worktree } = place;
     const { branch, ...secrets } = await baseOf(setup, given, isUntouched);
     const job = { jobId, run, worktree, launch, isUntouched, branch, ...secrets };
-    await care.afterSetup(given, () => deps.setup.run({ ...setup, goesOnFailed }, job));
+    const setUp = care.afterSetup(given, () => deps.setup.run({ ...setup, goesOnFailed }, job));
+    await setUp.catch(async (error: unknown) => {
+      // No agent has worked there, and what fills the disk would keep it full.
+      if (error instanceof SetupError && error.isFull && isUntouched) {
+        await repos.removeWorktree(worktree, run.signal);
+        given.progress.worktree = null;
+      }
+      throw error;
+    });
   };
 
   /** By the base of the work: the secrets of its setup, why it lacks others, and whose warm environments it shares. */

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -160,6 +161,28 @@ describe("the setup of a job's worktree", () => {
       error: expect.stringContaining("The disk of /srv is full") as string,
     });
   });
+
+  test.each([
+    ["its commands say so", { run: ["echo made > big.bin; echo No space left on device; exit 1"] }, {}],
+    [
+      "only the disk says so",
+      { run: ["echo made > big.bin; echo it failed; exit 1"] },
+      { requireRoom: () => Promise.reject(new ServiceError("disk_full", "The disk of /srv is full")) },
+    ],
+  ])(
+    "that has filled the disk leaves no worktree, and its output is in the error: %s",
+    async (_how, file, over) => {
+      const job = await claimWith(file, { over });
+      const { patch } = await job.execute();
+      expect(patch).toMatchObject({
+        failure_reason: "setup_failed",
+        error: expect.stringMatching(/No space left on device$|it failed$/) as string,
+      });
+      const { worktree_path: path } = await job.stored();
+      expect(path).not.toBeNull();
+      expect(existsSync(String(path))).toBe(false);
+    },
+  );
 
   test("fails the job when its file is broken", async () => {
     const job = await claimWith("run: [npm ci]\nkeep: warm");

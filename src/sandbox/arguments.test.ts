@@ -19,8 +19,10 @@ const viewOf = (cwd: string, more: Partial<View> = {}): View => ({
   mounts: [],
   cwd,
   temporary: { path: "/tmp", bytes: 64 * 1024 * 1024 },
-  root,
-  optional: ["/etc/passwd", "/etc/ld.so.cache", "/etc/nothing"],
+  machine: [
+    ...root,
+    ...["/etc/passwd", "/etc/ld.so.cache", "/etc/nothing"].map((path) => ({ path, target: null })),
+  ],
   socket: null,
   seccomp: 3,
   ...more,

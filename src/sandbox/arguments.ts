@@ -1,5 +1,7 @@
 import { existsSync } from "node:fs";
 import { isBelow } from "../lib/is-below.ts";
+import { sshDropIns } from "../lib/process/landlock.ts";
+import type { Shown } from "./configuration.ts";
 
 /** What a sandboxed run may see and use. All paths are absolute, without links, and exist. */
 export type View = {
@@ -13,10 +15,8 @@ export type View = {
   cwd: string;
   /** Private; its size is limited, bytes. */
   temporary: { path: string; bytes: number };
-  /** Links of the root directory (`/bin` → `usr/bin`), and directories that it has instead. */
-  root: readonly { path: string; target: string | null }[];
-  /** Parts of /etc, and what else is readable if it is there. */
-  optional: readonly string[];
+  /** Of the machine, if they are there: links of the root directory (`/bin` → `usr/bin`) or directories, parts of /etc. */
+  machine: readonly Shown[];
   /** The door's socket; null: there is none. */
   socket: string | null;
   /** Descriptor of the filter of system calls. */
@@ -52,10 +52,10 @@ export const bwrapArguments = (view: View): string[] => [
   "--ro-bind",
   "/usr",
   "/usr",
-  ...view.root.flatMap(({ path, target }) =>
-    target === null ? ["--ro-bind", path, path] : ["--symlink", target, path],
+  ...view.machine.flatMap(({ path, target }) =>
+    target === null ? ["--ro-bind-try", path, path] : ["--symlink", target, path],
   ),
-  ...view.optional.flatMap((path) => ["--ro-bind-try", path, path]),
+  ...(process.getuid?.() !== 0 && existsSync(sshDropIns) ? sized(sshDropIns, 4096) : []),
   ..."--dev /dev --proc /proc --ro-bind /proc/sys /proc/sys".split(" "),
   ..."--ro-bind-try /proc/pressure /proc/pressure".split(" "),
   ...kernelLists.flatMap((path) => ["--ro-bind", "/dev/null", path]),

@@ -20,7 +20,10 @@ export const findBwrap = async (): Promise<Kind> => {
     open: [],
     trial: ["true"],
     explain: async (stderr) => explain({ ...(await machineFacts()), stderr }),
-    wrap: async ({ home, allowed, mounts = [] }, { directory, door, limits, loopback, ...place }) => {
+    wrap: async (
+      { home, allowed, mounts = [] },
+      { directory, door, limits, loopback, configuration, ...place },
+    ) => {
       const filter = join(directory, "seccomp");
       await writeFile(filter, systemCallFilter({ sockets: "usual" }), { mode: 0o600 });
       const { hosts, temporaryBytes } = allowed;
@@ -29,7 +32,7 @@ export const findBwrap = async (): Promise<Kind> => {
         home,
         mounts,
         temporary: { path: "/tmp", bytes: temporaryBytes },
-        root: rootLinks,
+        machine: [...rootLinks, ...configuration.shown],
         socket: door.socket,
         seccomp: 3,
       };
@@ -82,7 +85,7 @@ const forwarding = (program: string, loopback: Place["loopback"]): string => {
 const noForwarder = "The agent reaches no hosts, because socat is not installed: apt-get install socat";
 
 /** As this machine has them: links into /usr, or directories. */
-const rootLinks: View["root"] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
+const rootLinks: View["machine"] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
   .filter((path) => existsSync(path))
   .map((path) => ({ path, target: lstatSync(path).isSymbolicLink() ? readlinkSync(path) : null }));
 
@@ -91,8 +94,7 @@ const alone = {
   home: "/home/agent",
   mounts: [],
   temporary: { path: "/tmp", bytes: 64 * 1024 * 1024 },
-  root: rootLinks,
-  optional: ["/etc/passwd", "/etc/ld.so.cache"],
+  machine: [...rootLinks, ...["/etc/passwd", "/etc/ld.so.cache"].map((path) => ({ path, target: null }))],
   socket: null,
   seccomp: 3,
 };

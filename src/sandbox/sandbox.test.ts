@@ -3,13 +3,13 @@ import { randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { copyFile, mkdir, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, realpath, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer as createTcp, type AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { afterFile } from "../../test/cleanup.ts";
-import { temporaryDirectory } from "../../test/temporary.ts";
+import { outsideSharedMemory, temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
 import { findMarked } from "../../test/processes.ts";
 import { parseHosts } from "../lib/allowed-hosts.ts";
@@ -232,6 +232,20 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     await symlink(home, above);
     const { output } = await run(mode, `cat ${home}/keys/f`, { readable: [join(above, "keys")] });
     expect(output).toBe("canary\n");
+  });
+
+  test("shared memory and terminals work, and are the run's alone", async () => {
+    const name = `svc-test-${randomUUID()}`;
+    const outside = `/dev/shm/${name}`;
+    await writeFile(outside, "planted\n");
+    afterFile(() => rm(outside, { force: true }));
+    const script = `cat ${outside}; ls /dev/shm | wc -l; echo x > ${outside}-inside && cat ${outside}-inside
+      script -qec 'tty; echo typed > /dev/tty' /dev/null; df -k --output=size /dev/shm | tail -1`;
+    const { output } = await outsideSharedMemory(() => run(mode, script));
+    expect(output).toMatch(
+      /^cat: .*No such file or directory\n0\nx\n\/dev\/pts\/\d+\r?\ntyped\r?\n *65536\n$/,
+    );
+    expect(existsSync(`${outside}-inside`)).toBe(false);
   });
 
   test("what is allowed by name is there, and nothing else of its parent", async () => {

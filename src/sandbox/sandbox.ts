@@ -13,6 +13,7 @@ import { removeTree } from "../lib/remove-tree.ts";
 import { modelHost } from "./arguments.ts";
 import { writeTrust } from "./authority.ts";
 import { findBwrap } from "./bwrap.ts";
+import { type Configuration, publicConfiguration } from "./configuration.ts";
 import { openDoor, type Door } from "./door.ts";
 import { findLandlock } from "./landlock.ts";
 import type { AgentSecret } from "./placeholders.ts";
@@ -117,8 +118,7 @@ export type Place = {
   readable: string[];
   /** With the working directory. */
   writable: string[];
-  /** Parts of /etc, read if they are there. */
-  optional: string[];
+  configuration: Configuration;
   /** What the operator allows of the host's own loopback. */
   loopback: { name: string; port: number }[];
   door: Door;
@@ -169,12 +169,6 @@ export const createSandbox = async (
 
 export const noSandbox: Sandbox = { mode: "off", enter: async () => null, confine: async () => null };
 
-/** Parts of the machine's configuration that programs read and that hold no secrets. */
-const configuration =
-  "passwd group hosts nsswitch.conf localtime timezone alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs os-release debian_version mime.types services protocols inputrc bash.bashrc terminfo java-17-openjdk python3 perl gitconfig gitattributes"
-    .split(" ")
-    .map((name) => `/etc/${name}`);
-
 const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> => {
   const { allowed, routes, onDenied, secrets = [], readOnly = [], word = randomUUID() } = run;
   await using made = new AsyncDisposableStack();
@@ -202,7 +196,7 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
       ...(trust === null ? [] : [trust.directory]),
     ],
     writable: [cwd, ...writable, ...write.paths],
-    optional: configuration,
+    configuration: publicConfiguration(service.reserved),
     loopback: hosts.flatMap(({ name, port, local }) =>
       local && port !== null && /^(127\.0\.0\.1|localhost)$/.test(name) ? [{ name, port }] : [],
     ),
@@ -221,7 +215,7 @@ const enter = async (kind: Kind, run: Run, service: Service): Promise<Entered> =
   const direct = ["localhost", "127.0.0.1", "::1", modelHost].filter(isDirect);
   const all = made.move();
   return {
-    box,
+    box: { ...box, exceeded: limits.exceeded },
     model,
     env: { ...env, ...trust?.env, PATH: path, ...proxied(`http://${login}${proxy}`, direct) },
     limits: limits.kind,

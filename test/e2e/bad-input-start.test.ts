@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { findExecutable } from "../../src/lib/process/executable.ts";
+import { bridgeProgram } from "../bridge/run-bridge.ts";
 import { svc } from "../cli/run-svc.ts";
 import { fakeAgent, startService, svcProgram } from "../service.ts";
 import { temporaryDirectory } from "../temporary.ts";
@@ -173,3 +174,30 @@ const pathWithout = async (missing: string): Promise<string> => {
   }
   return directory;
 };
+
+test.each([
+  ["unset", ["env", "-u", "HOME"]],
+  ["empty", ["env", "HOME="]],
+  ["no path", ["env", "HOME=home"]],
+])(
+  "for a user whom no account knows, a HOME that is %s is refused by each command with what to set",
+  async (_what, under) => {
+    // As a container's number of its own, which /etc/passwd does not have.
+    const program = ["unshare", "--map-user=1000680000", ...under, ...svcProgram];
+    const bridge = [...program.slice(0, -1), bridgeProgram];
+    const options = { env: { SERVICE_PORT: "0", BRIDGE_PORT: "0" }, cwd: home };
+    for (const [command, args] of [
+      [program, ["serve"]],
+      [program, ["jobs"]],
+      [bridge, ["serve"]],
+      [bridge, ["sessions"]],
+    ] as const) {
+      const { code, stdout, stderr } = await svc(args, { ...options, program: command });
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr).toMatch(
+        /: HOME names no directory: set it to one that this user may write to, as \/home\/me\n$/,
+      );
+      expect(stderr).not.toMatch(/uv_os|\.ts:\d/);
+    }
+  },
+);

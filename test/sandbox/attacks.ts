@@ -82,6 +82,11 @@ export const attacks: readonly Attack[] = [
   { name: "read the service's keys", script: says("$SERVICE/keys"), isOpen: anyone },
   { name: "read the machine's TLS key", script: says("/etc/ssl/private/key"), isOpen: anyone },
   {
+    name: "read passwords that everybody may read in /etc",
+    script: `cat /etc/default/svc /etc/apt/auth.conf /etc/apt/auth.conf.d/x /etc/apt/closed/key /etc/systemd/svc | grep -qs ${secret}`,
+    isOpen: anyone,
+  },
+  {
     name: "write what is only readable",
     script: 'mount -o remount,bind,rw "$GIVEN"; echo x > "$GIVEN/new"',
     isOpen: anyone,
@@ -121,6 +126,7 @@ export const attacks: readonly Attack[] = [
     script: 'nsenter --target "$VICTIM" --mount true',
     isOpen: root,
   },
+  { name: "read a file in shared memory", script: says("/dev/shm/planted"), isOpen: anyone },
   {
     name: "read shared memory",
     script: `perl -e 'my $id = shmget $ENV{SHARED_MEMORY}, 64, 0 // exit 1; shmread $id, my $text, 0, 64 or exit 1; exit $text !~ /${secret}/'`,

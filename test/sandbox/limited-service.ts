@@ -5,7 +5,7 @@ import { allowedOnly } from "./allowed-only.ts";
 
 /**
  * A service on the stage that stage.ts makes: in the sandbox that its argument names, with 300 MB and 30 processes, an agent
- * takes 50 MB, then 400, and starts 60 processes. Prints `{limits, warnings, output}`.
+ * takes 50 MB, then 400, and starts 60 processes. Prints `{limits, warnings, output, exceeded}`.
  */
 const cwd = join(process.env["STAGE"] ?? "", "own");
 const path = "/usr/bin:/bin";
@@ -39,8 +39,8 @@ if (!started.ok) throw new Error(started.message);
 let output = "";
 started.process.stderr.resume();
 started.process.stdout.on("data", (piece: Buffer) => (output += piece.toString()));
-await started.process.ended;
+const { exceeded } = await started.process.ended;
 await entered[Symbol.asyncDispose]();
 const { limits, warnings } = entered;
-process.stdout.write(JSON.stringify({ limits, warnings, output }));
+process.stdout.write(JSON.stringify({ limits, warnings, output, exceeded }));
 process.exit();

@@ -40,6 +40,8 @@ for name in own other service given tmp; do mkdir "$STAGE/$name"; done
 mkdir "$STAGE/checkout"
 mount --rbind "$CHECKOUT" "$STAGE/checkout"
 mount -t tmpfs -o mode=1777 none /run
+mount -t tmpfs -o mode=1777 none /dev/shm
+echo planted-secret > /dev/shm/planted
 mount -t tmpfs -o mode=1777 none /var/spool
 mkdir -p -m 1777 /var/spool/cron /var/spool/cron/crontabs
 chmod 1777 /var/spool/cron/crontabs
@@ -48,6 +50,10 @@ mkdir /etc/ssl/certs /etc/ssl/private
 echo planted-secret > /etc/ssl/private/key
 chmod 600 /etc/ssl/private/key
 echo nameserver 127.0.0.2 > "$STAGE/resolv.conf"
+for name in default apt systemd; do mount -t tmpfs -o mode=755 none "/etc/$name"; done
+mkdir /etc/apt/auth.conf.d /etc/apt/closed
+for file in default/svc apt/auth.conf apt/auth.conf.d/x apt/closed/key systemd/svc; do echo planted-secret > "/etc/$file"; done
+chmod 711 /etc/apt/closed
 resolver="$(readlink -m /etc/resolv.conf)"
 case "$resolver" in
   /run/*) mkdir -p "\${resolver%/*}"; cp "$STAGE/resolv.conf" "$resolver" ;;
@@ -59,7 +65,7 @@ if [ -n "$BY_ROOT" ]; then
   mknod -m 666 "$STAGE/own/zero" c 1 5
   cp /usr/bin/id "$STAGE/given/setuid"
   chmod 4755 "$STAGE/given/setuid"
-  chown "$USER_ID" /etc/ssl/private/key "$STAGE/own" "$STAGE/other" "$STAGE/service" "$STAGE/given" "$STAGE/tmp"
+  chown "$USER_ID" /dev/shm/planted /etc/ssl/private/key "$STAGE/own" "$STAGE/other" "$STAGE/service" "$STAGE/given" "$STAGE/tmp"
 fi
 exec setpriv "$@"
 `;
@@ -95,7 +101,8 @@ export const onStage = async (
   program: string,
   ...more: string[]
 ): Promise<{ args: string[]; env: Record<string, string>; stage: string }> => {
-  const stage = await temporaryDirectory();
+  // Not in shared memory, which the stage hides.
+  const stage = await temporaryDirectory("/var/tmp");
   const numbers = Object.entries(callNumbers[process.arch] ?? {}).map((entry) => entry.join("="));
   const mine = isRoot ? [] : ["--user", "--map-current-user", "--keep-caps"];
   const become =

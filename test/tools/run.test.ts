@@ -125,7 +125,7 @@ test("missing programs are installed with apt-get as root, in one go, and a serv
   expect((await readFile(join(project.root, "apt-calls"), "utf8")).split("\n")).toEqual([
     expect.stringMatching(/^noninteractive .* update$/),
     expect.stringMatching(
-      /^noninteractive .* install --yes --no-install-recommends git curl gh git-lfs redis-tools tmux zsh fish bubblewrap socat openssh-client mandoc kubernetes-client chromium-headless-shell$/,
+      /^noninteractive .* install --yes --no-install-recommends git curl gh git-lfs redis-tools tmux zsh fish bubblewrap socat php-cli php-mbstring fontconfig ruby sqlite3 openssh-client mandoc kubernetes-client chromium-headless-shell$/,
     ),
     expect.stringMatching(/^noninteractive .* download nginx$/),
     "",
@@ -141,14 +141,14 @@ test("missing programs that cannot be installed are all named at once, with the 
     "  git: ",
     "  gh: ",
     "  git-lfs: ",
-    "apt-get install -y git curl gh git-lfs redis-tools tmux zsh fish bubblewrap socat openssh-client mandoc kubernetes-client chromium-headless-shell",
+    "apt-get install -y git curl gh git-lfs redis-tools tmux zsh fish bubblewrap socat php-cli php-mbstring fontconfig ruby sqlite3 openssh-client mandoc kubernetes-client chromium-headless-shell",
   ])
     expect(without.stderr).toContain(word);
   await project.addProgram("apt-get", "#!/bin/sh\necho 'E: Unable to locate package gh' >&2; exit 100\n");
   const refused = await run(project, ["--with", "test", "--", "echo", "never"], { PATH: project.programs });
   expect(refused.stderr).toContain("Unable to locate package gh");
   expect(refused.stderr).toContain(
-    "apt-get install -y git curl gh git-lfs redis-tools tmux zsh fish bubblewrap socat openssh-client mandoc kubernetes-client chromium-headless-shell",
+    "apt-get install -y git curl gh git-lfs redis-tools tmux zsh fish bubblewrap socat php-cli php-mbstring fontconfig ruby sqlite3 openssh-client mandoc kubernetes-client chromium-headless-shell",
   );
 });
 
@@ -198,7 +198,7 @@ const projectForTests = async () => {
 
 const aptGet = `#!/bin/sh
 echo "$DEBIAN_FRONTEND $@" >> "$HOME/apt-calls"
-case "$*" in *" install "*) for name in git curl gh git-lfs redis-check-rdb tmux zsh fish bwrap socat ssh-keygen mandoc kubectl chromium-headless-shell; do cp "$0" "$(/usr/bin/dirname "$0")/$name"; done;;
+case "$*" in *" install "*) for name in git curl gh git-lfs redis-check-rdb tmux zsh fish bwrap socat php fc-match ruby sqlite3 ssh-keygen mandoc kubectl chromium-headless-shell; do cp "$0" "$(/usr/bin/dirname "$0")/$name"; done;;
 *" download "*) echo > nginx_1.0_all.deb;; esac
 `;
 

@@ -76,6 +76,17 @@ const programs = [
     for: ["test"],
     why: "programs in the sandbox reach the hosts that are allowed",
   },
+  ...[
+    ["php", "php-cli php-mbstring"],
+    ["fc-match", "fontconfig"],
+    ["ruby", "ruby"],
+    ["sqlite3", "sqlite3"],
+  ].map(([command, names]) => ({
+    command,
+    package: names,
+    for: ["test"],
+    why: "tools that read their configuration in /etc must work in the sandbox as outside",
+  })),
   {
     command: "ssh-keygen",
     package: "openssh-client",
@@ -128,7 +139,7 @@ export const ensurePrograms = (purpose, say) => {
   const prefix = rootPrefix();
   if ((prefix === null && toInstall.length > 0) || !isOnPath("apt-get"))
     throw new SetupError(instructions(missing));
-  const packages = toInstall.map((program) => program.package);
+  const packages = toInstall.flatMap((program) => program.package.split(" "));
   say(`Fetching ${missing.map((program) => program.package).join(", ")} with apt-get (once) …`);
   // A source that cannot be refreshed need not be the one that has the packages: only what comes after it decides.
   if (prefix !== null) aptGet(["update"], { prefix });

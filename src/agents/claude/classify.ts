@@ -9,7 +9,7 @@ import type { Limit } from "./limits.ts";
  */
 export type EndCause = Limit | "aborted" | "deferred" | "lost" | null;
 
-export type Ended = { exitCode: number | null; signal: string | null };
+export type Ended = { exitCode: number | null; signal: string | null; exceeded?: number | null };
 
 /** The failure reasons of this adapter. */
 export type Reason = Extract<

@@ -222,10 +222,12 @@ const blame = ({ version, observed }: Pick<Failed, "version" | "observed">) =>
 
 /** Claims no more than is known: the transcript may have the answer although the output was lost. */
 const exit = (failed: Failed): string => {
-  const { exitCode, signal } = failed.ended;
+  const { exitCode, signal, exceeded = null } = failed.ended;
   const { isLineCut, stdoutBytes } = failed.observed;
   const { agent, advice: install } = blame(failed);
   const advice = install ?? "Try again, or continue the session.";
+  if (exceeded !== null)
+    return `${agent} ended without a result, after its run reached its limit of memory, ${Math.round(exceeded / 2 ** 20)} MiB. What lies in its /tmp and /dev/shm counts.\n${raise("sandbox.memory", failed.profile)}, or have the task use less.`;
   if (signal !== null) {
     const memory = signal === "SIGKILL" ? " The system may have run out of memory." : "";
     return `${agent} was killed by ${signal} before it gave a result.${memory}\n${advice}`;

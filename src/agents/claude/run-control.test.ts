@@ -165,7 +165,15 @@ describe("what cannot start", () => {
       onLine: ignore,
       onChunk: ignore,
     });
-    const gone = { exitCode: 1, signal: null, pipesHeldOpen: false, swept: 0, survivors: [], hidden: [] };
+    const gone = {
+      exitCode: 1,
+      signal: null,
+      pipesHeldOpen: false,
+      swept: 0,
+      survivors: [],
+      hidden: [],
+      exceeded: null,
+    };
     const turn = startTurn({
       version: null,
       turn: {

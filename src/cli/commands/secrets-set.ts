@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
@@ -24,7 +25,12 @@ const fewCharacters = 12;
 export const secretsSet = async (
   name: string,
   { repo, phase, host = [], header = "", plain = false, branch, json }: Options,
+  { args }: Pick<Command, "args">,
 ): Promise<ExitCode> => {
+  if (args.length > 1 || name.includes("="))
+    throw usageError(
+      "The value of a secret is no argument, because everybody on this machine can read those: give it on standard input (svc secrets set NAME … < file), and take another value if this one was a real one",
+    );
   const value = process.stdin.isTTY ? await typed(`Value of ${name}: `) : await text(process.stdin);
   const { client } = connect();
   const listOf = (words: string[]) => words.flatMap((each) => each.split(",")).filter((each) => each !== "");

@@ -6,7 +6,7 @@ const perl = "/usr/bin/perl";
 
 /** The version of Landlock here. @throws Error with a sentence for the operator, when there is none */
 export const landlockVersion = async (): Promise<number> => {
-  if (prctlCall === undefined)
+  if (callNumbersHere === undefined)
     throw new Error(`Landlock is not supported on ${process.arch}: it is on x64 and arm64`);
   const asked = promisify(execFile)(perl, ["-e", "print syscall(444, 0, 0, 1)"]);
   const { stdout } = await asked.catch(() => {
@@ -18,14 +18,26 @@ export const landlockVersion = async (): Promise<number> => {
   );
 };
 
-/** Numbers of prctl. */
-const prctlCalls: Record<string, number> = { x64: 157, arm64: 167 };
-const prctlCall = prctlCalls[process.arch];
+/** ssh refuses such a file whose owner is neither root nor itself, and in a user namespace root is somebody else. */
+export const sshDropIns = "/etc/ssh/ssh_config.d";
+
+const numbers: Record<string, Record<"PRCTL" | "UNSHARE" | "MOUNT", number>> = {
+  x64: { PRCTL: 157, UNSHARE: 272, MOUNT: 165 },
+  arm64: { PRCTL: 167, UNSHARE: 97, MOUNT: 40 },
+};
+const callNumbersHere = numbers[process.arch];
 
 /** What a run may use. Absolute paths; those that do not exist are left out. */
 export type Fence = {
   readable: readonly string[];
   writable: readonly string[];
+  /** Directories whose names, and the names in all below them, it may list. Absent: none. */
+  listed?: readonly string[];
+  /**
+   * Bytes of a /dev/shm of its own, which hides the machine's. It gets terminals of its own as well. Null or absent: it has no
+   * mounts of its own.
+   */
+  sharedBytes?: number | null;
   /** TCP ports to which it may connect, on any host. */
   ports: readonly number[];
   /** Those on which it may listen, too. Absent: none. */
@@ -36,15 +48,31 @@ export type Fence = {
 
 /**
  * Restricts itself and becomes the program that follows. In perl, which every Debian has, because Node cannot make these
- * calls: 444 to 446 are Landlock's on all architectures. Arguments: the filter of system calls; rules `r PATH`, `w PATH`,
- * `p PORT`, and `l PORT` where it may listen, too; `--`; the program with its own. Root's capabilities go as well: with them it
- * could read the environment of other processes. Exits 126 and says why when the kernel refuses.
+ * calls: 444 to 446 are Landlock's on all architectures. Arguments: the filter of system calls; rules `m BYTES` for mounts
+ * of its own, `r PATH`, `w PATH`, `d PATH` for names alone, `p PORT`, and `l PORT` where it may listen, too; `--`; the program
+ * with its own. Mounts need a namespace, and for that whoever is not root a user namespace with the same user. Root's
+ * capabilities go as well: with them it could read the environment of other processes. Exits 126 and says why when the
+ * kernel refuses.
  */
 const script = `
 use strict;
 sub refuse { print STDERR "landlock: $_[0]: $!\\n"; exit 126 }
 my $filter = pack('H*', shift);
 my @rules; while (@ARGV and (my $rule = shift) ne '--') { push @rules, $rule }
+sub put { open(my $file, '>', $_[0]) or refuse($_[0]); syswrite($file, $_[1]) or refuse($_[0]) }
+sub mount { my @call = @_; syscall(MOUNT, @call) == 0 or refuse("mount $call[1]") }
+sub separate {
+  my ($user, $group) = ($>, $) + 0);
+  my $isOwner = syscall(UNSHARE, 0x20000) == 0;
+  unless ($isOwner) {
+    syscall(UNSHARE, 0x10020000) == 0 or refuse('no mounts');
+    put('/proc/self/setgroups', 'deny'); put('/proc/self/uid_map', "$user $user 1"); put('/proc/self/gid_map', "$group $group 1");
+  }
+  mount('none', '/', 0, 0x84000, 0);
+  mount('svc', '/dev/shm', 'tmpfs', 6, "size=$_[0],mode=1777");
+  mount('svc', '/dev/pts', 'devpts', 10, 'newinstance,ptmxmode=0666');
+  mount('svc', 'DROP_INS', 'tmpfs', 7, 'size=4k') if -d 'DROP_INS' and not $isOwner;
+}
 my $version = syscall(444, 0, 0, 1);
 refuse('not available') if $version < 1;
 my $files = $version >= 5 ? 0xffff : $version >= 3 ? 0x7fff : $version >= 2 ? 0x3fff : 0x1fff;
@@ -59,8 +87,9 @@ for (@rules) {
     syscall(445, $set, 2, pack('QQ', $kind eq 'l' ? 3 : 2, $value), 0) == 0 or refuse($value);
     next;
   }
+  if ($kind eq 'm') { separate($value); next }
   sysopen(my $place, $value, 010000000) or next;
-  my $allowed = $kind eq 'w' ? $files : 13;
+  my $allowed = $kind eq 'w' ? $files : $kind eq 'd' ? 8 : 13;
   $allowed &= 0xc007 unless -d $value;
   syscall(445, $set, 1, pack('Ql', $allowed & $files, fileno $place), 0) == 0 or refuse($value);
 }
@@ -75,14 +104,20 @@ exec { $ARGV[0] } @ARGV or refuse($ARGV[0]);
 export const landlockPrefix = ({
   readable,
   writable,
+  listed = [],
+  sharedBytes = null,
   ports,
   ownPorts = [],
   alone = false,
 }: Fence): string[] => [
   perl,
   "-e",
-  script.replaceAll("PRCTL", String(prctlCall)),
+  script
+    .replaceAll(/PRCTL|UNSHARE|MOUNT/g, (name) => String(callNumbersHere?.[name as "PRCTL"]))
+    .replaceAll("DROP_INS", sshDropIns),
   systemCallFilter({ sockets: alone ? "none" : "tcp" }).toString("hex"),
+  ...(sharedBytes === null ? [] : [`m ${sharedBytes}`]),
+  ...listed.map((path) => `d ${path}`),
   ...readable.map((path) => `r ${path}`),
   ...writable.map((path) => `w ${path}`),
   ...ports.map((port) => `p ${port}`),

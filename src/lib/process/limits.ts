@@ -19,6 +19,8 @@ export type Limited = AsyncDisposable & {
   inside: string[];
   /** What cannot be held here, for the user. */
   warnings: string[];
+  /** The limit of memory, bytes, when the kernel has ended a process because of it; else null. */
+  exceeded: () => Promise<number | null>;
 };
 
 /**
@@ -36,8 +38,18 @@ export const limit = async (asked: Limits, countsApart: boolean, name: string): 
     ...held,
     kind: made === null ? held.kind : "cgroup",
     outside: [...enter, ...entered, "--"],
+    exceeded: async () => ((await wereKilled(entered)) ? asked.memoryBytes : null),
     [Symbol.asyncDispose]: async () => void (await Promise.all(entered.map(remove))),
   };
+};
+
+/** Whether the kernel has ended a process in one of these control groups for its memory. */
+const wereKilled = async (directories: readonly string[]): Promise<boolean> => {
+  const files = directories.flatMap((path) =>
+    ["memory.events", "memory.oom_control"].map((name) => join(path, name)),
+  );
+  const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
+  return texts.some((text) => /^oom_kill [1-9]/m.test(text));
 };
 
 type Held = Pick<Limited, "kind" | "inside" | "warnings">;

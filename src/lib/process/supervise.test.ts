@@ -67,6 +67,7 @@ test("passes arguments, environment, directory, input and exit code, and keeps t
     pipesHeldOpen: false,
     swept: 0,
     survivors: [],
+    exceeded: null,
     hidden: [],
   });
 });

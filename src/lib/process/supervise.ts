@@ -47,6 +47,8 @@ export type Box = {
    * before it is answered. Null: the command takes the prefix's place.
    */
   filter: string | null;
+  /** See `Limited`. Absent: it limits nothing. */
+  exceeded?: () => Promise<number | null>;
 };
 
 export type Spawned = { ok: true; process: SupervisedProcess } | SpawnFailure;
@@ -80,6 +82,8 @@ export type EndedProcess = SweepReport & {
   signal: NodeJS.Signals | null;
   /** A process that outlived the leader held the pipes open past the wait: the end of the output may be missing. */
   pipesHeldOpen: boolean;
+  /** The limit of memory, bytes, because of which the kernel has ended a process of it; null: none. */
+  exceeded: number | null;
 };
 
 /** How long the pipes may stay open after the exit, and how long the exit may take after the KILL. */
@@ -111,7 +115,7 @@ export const supervise = async (options: SuperviseOptions): Promise<Spawned> => 
   const child = await start(file, args, { cwd, env, filter });
   if (child instanceof Error) return spawnFailure(executable.path, child);
   // No await from the start to the return: see `stdout`.
-  const { identity, ended } = follow(child, marker, filter !== null);
+  const { identity, ended } = follow(child, marker, box);
   if (options.stdin !== undefined) child.stdin.end(options.stdin);
   const { pid, stdin, stdout, stderr } = child;
   const { promise, stop } = ended;
@@ -138,8 +142,9 @@ const prefixOf = async (box: Box | null): Promise<readonly string[]> => {
   return filter === null ? [...(await parentDeathSignal()), ...prefix] : prefix;
 };
 
-/** `isContained`: what it starts ends with it. */
-const follow = (child: Child, marker: Marker, isContained: boolean) => {
+const follow = (child: Child, marker: Marker, box: Box | null) => {
+  // What bubblewrap starts ends with it.
+  const isContained = (box?.filter ?? null) !== null;
   // A program may end without reading its input: its exit says so, not a broken pipe.
   child.stdin.on("error", () => {});
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
@@ -149,7 +154,7 @@ const follow = (child: Child, marker: Marker, isContained: boolean) => {
   const leader = isContained ? null : readAnyRow(child.pid);
   const group = isContained ? innerGroup(child, exited) : async () => child.pid;
   const descendants = leader === null ? null : followDescendants(leader);
-  return { identity, ended: watchEnd(child, { exited, marker, group, descendants }) };
+  return { identity, ended: watchEnd(child, { exited, marker, group, descendants, box }) };
 };
 
 type Watched = {
@@ -158,12 +163,13 @@ type Watched = {
   /** Whom to signal. */
   group: () => Promise<number>;
   descendants: ReturnType<typeof followDescendants> | null;
+  box: Box | null;
 };
 
 /** Follows the process until nothing that it started is left. */
 const watchEnd = (
   child: Child,
-  { exited, marker, group, descendants }: Watched,
+  { exited, marker, group, descendants, box }: Watched,
 ): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
@@ -181,7 +187,8 @@ const watchEnd = (
       Promise.race([drained, late.passed.then(() => true)]),
     ]);
     for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
-    return { exitCode: child.exitCode, signal: child.signalCode, pipesHeldOpen, ...report };
+    const exceeded = (await box?.exceeded?.()) ?? null;
+    return { exitCode: child.exitCode, signal: child.signalCode, pipesHeldOpen, exceeded, ...report };
   };
 
   const promise = end();
