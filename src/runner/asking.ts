@@ -3,7 +3,6 @@ import type { Answer } from "../contract/answer.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Waiting } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
-import { workedUntil } from "../jobs/settle.ts";
 import type { JobOptions } from "../contract/run-options.ts";
 import type { Limits } from "../profiles/profile.ts";
 import { cutEnd } from "../lib/tail-buffer.ts";
@@ -15,6 +14,8 @@ type Asker = {
   questions: "ask" | "never" | "fail";
   /** Longest time that a question waits for its answer, seconds. */
   questionTtl: number;
+  /** The time of the store. */
+  now: () => Date;
 };
 
 /** What the agent asks, and the answer that it has got; null: nothing, none. */
@@ -24,7 +25,7 @@ export type Asking = { waiting: Waiting | null; answer: Answer | null };
 export const answerAsk = async (job: Asker, ask: Ask, asking: Asking): Promise<void> => {
   const { record, run } = job;
   const known = record.asked?.waiting.id === ask.id ? record.asked : null;
-  const asked_at = new Date();
+  const asked_at = job.now();
   asking.waiting = known?.waiting ?? {
     kind: ask.kind,
     id: ask.id,
@@ -90,20 +91,14 @@ export const afterAsking = ({ asking, deferred, questions, stopped }: Ended) => 
   return answer?.kind === "refuse" && deferred ? "refuse" : "go_on";
 };
 
-/** Its CLI did not ask again: the answer is sent as text. */
-export const withLostQuestion = (record: JobRecord): JobRecord => ({
-  ...record,
-  asked: record.asked && { ...record.asked, deferred: false },
-});
-
-/** What a job may still use that goes on: its earlier processes and checks have had their part. */
-export const leftOf = (record: JobRecord, limits: Limits, now: Date): Partial<JobOptions> => {
+/** What a job may still use that has worked so long: its earlier processes and checks have had their part. */
+export const leftOf = (record: JobRecord, limits: Limits, workedMs: number): Partial<JobOptions> => {
   const { options, num_turns, cost_usd } = record;
   const least = (asked: number | null, most: number | null): number =>
     Math.min(asked ?? Infinity, most ?? Infinity);
   const left = (most: number, used: number, smallest: number): number | null =>
     most === Infinity ? null : Math.max(smallest, most - used);
-  const workedSeconds = Math.floor((workedUntil(record, now) ?? 0) / 1000);
+  const workedSeconds = Math.floor(workedMs / 1000);
   return {
     timeout_seconds: left(least(options.timeout_seconds, limits.timeout_seconds), workedSeconds, 1),
     max_turns: left(least(options.max_turns, limits.max_turns), num_turns ?? 0, 1),

@@ -124,7 +124,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     };
   };
 
-  const launchOf = async (record: JobRecord, { profile, place, progress, within }: Given) => {
+  const launchOf = async (record: JobRecord, { run, profile, place, progress, within }: Given) => {
     const { own, worktree } = place;
     const isFurther = record.resumed_at !== null || progress.agent !== null;
     const launch = await profile.materialise({
@@ -133,7 +133,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
-      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, new Date()) : {}) },
+      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, run.workedMs()) : {}) },
       allowHosts: record.allow_hosts,
     });
     return { ...launch, ...within };

@@ -1,4 +1,5 @@
 import pLimit from "p-limit";
+import { mainId } from "../repos/several.ts";
 import { lockOf } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isActive, type WorktreeFacts } from "./facts.ts";
