@@ -23,7 +23,7 @@ const asking =
   async (record, run) => {
     const known = record.asked?.answer ?? null;
     const answer = known ?? (await run.ask(waitingFor(seconds)));
-    if (answer === null) return { kind: "parked", deferred: true, patch: { num_turns: 1 } };
+    if (answer === null) return { kind: "parked", patch: { num_turns: 1 } };
     got.push(`${known === null ? "held" : "parked"}: ${JSON.stringify(answer)}`);
     return { kind: "succeeded", patch: {} };
   };
@@ -153,7 +153,7 @@ describe("a job whose agent asks a person", () => {
       await first.store.update(
         id,
         { status: ["running"] },
-        { waiting: answer === null ? waiting : null, asked: { waiting, answer, deferred: false } },
+        { waiting: answer === null ? waiting : null, asked: { waiting, answer } },
       );
       const cleaned: string[] = [];
       const second = await startEngine({

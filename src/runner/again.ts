@@ -5,6 +5,7 @@ import { cutEnd } from "../lib/tail-buffer.ts";
 import type { OnLimit } from "../profiles/definition.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { isApproved } from "./asking.ts";
 import { added, nextAfter, waitingUntil } from "./limit.ts";
 import type { LimitSettings, ModelCredential, Next, Try } from "./limit.ts";
 import { type JobTurnOutcome, LostOwnership, spentBy } from "./turn.ts";
@@ -66,6 +67,7 @@ const asLeft = (record: JobRecord, agent: JobTurnOutcome): JobRecord => ({
   ...record,
   ...agentFacts(record, agent),
   asked: null,
+  plan_approved: isApproved(record),
 });
 
 /** What the agent's outcome adds to a job, however it ended. */

@@ -1,4 +1,4 @@
-import type { Ask, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, Ask, SaidMessage, TurnOutcome } from "../agents/agent.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Waiting } from "../contract/job.ts";
@@ -6,6 +6,7 @@ import type { Run } from "../jobs/run.ts";
 import type { JobOptions } from "../contract/run-options.ts";
 import type { Limits } from "../profiles/profile.ts";
 import { cutEnd } from "../lib/tail-buffer.ts";
+import { traceIdOf } from "../lib/trace-context.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 type Asker = {
@@ -59,6 +60,32 @@ export const answerText = (given: Answer): string => {
       .join("\n\n");
   return given.kind === "send_back" ? `The user does not approve your plan: ${given.feedback}` : "";
 };
+
+/** How an agent that is started again gets the answer to its question; null: it has no answer to get. */
+export type Answering = { how: "asks_again" | "heard" | "lost"; message: SaidMessage } | null;
+
+/**
+ * By its session: its CLI asks again, and gets the answer then; it has heard it before the service noted that; or it has lost the
+ * question, and is told the answer as a message. The message has always the same id, by which it is told once.
+ */
+export const answeringOf = async (
+  { id, asked }: Pick<JobRecord, "id" | "asked">,
+  { agent, transcript }: { agent: Pick<Agent, "findAnswer">; transcript: string | null },
+): Promise<Answering> => {
+  if (!asked?.answer || transcript === null) return null;
+  const { answer, waiting } = asked;
+  const message = { id: messageIdOf(`${id} ${waiting.id}`), text: answerText(answer), when: "next" as const };
+  const words = answer.kind === "send_back" ? JSON.stringify(answer.feedback).slice(1, -1) : "";
+  const how = await agent.findAnswer(transcript, { id: waiting.id, messageId: message.id, words });
+  return { how, message };
+};
+
+const messageIdOf = (name: string): string =>
+  traceIdOf(name).replace(/^(.{8})(.{4}).(.{3}).(.{3})/, "$1-$2-4$3-8$4-");
+
+/** Whether a person has approved its plan, though the agent may not have heard of it. */
+export const isApproved = ({ plan_approved, asked }: JobRecord): boolean =>
+  plan_approved || asked?.answer?.kind === "approve";
 
 /** From its result on, the answer is in the agent's transcript. */
 export const noteTaken = (run: Asker["run"], { waiting, answer }: Asking, event: AgentEvent): void => {

@@ -44,7 +44,7 @@ import {
 } from "./deliver-several.ts";
 import { repositoriesVariable } from "./several.ts";
 import { judge, summaryOf } from "./outcome.ts";
-import { afterAsking, leftOf } from "./asking.ts";
+import { afterAsking, isApproved, leftOf } from "./asking.ts";
 import { unheard } from "./messages.ts";
 import { type JobTurnOutcome, LostOwnership, runJobAgent } from "./turn.ts";
 
@@ -136,7 +136,7 @@ export const createRunner = (deps: Dependencies) => {
       return { outcome: await parked(job, run, progress, agent, then.patch) };
     }
     if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent, run)) };
-    const plan_approved = job.plan_approved || agent.asking.answer?.kind === "approve";
+    const plan_approved = isApproved(job) || agent.asking.answer?.kind === "approve";
     const checking = { report: agent.report, tell: false };
     const ended = { ...job, ...facts, plan_approved, asked: null, checking };
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
