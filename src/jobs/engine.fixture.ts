@@ -140,6 +140,10 @@ export const startEngine = async ({
     queue,
     worker,
     jobs,
+    jobEnds,
+    onEnded,
+    now,
+    log,
     submit,
     takeBack: (job_id: string, message_id: string) => messages.takeBack({ job_id, message_id }, caller),
     say: (job_id: string, text: string, over: Partial<MessageInput> = {}, context = {}) =>

@@ -69,7 +69,7 @@ export const createNotes = ({ store, log, workedMs }: Dependencies, record: JobR
 };
 
 /** The warnings of a job with those that it lacks. */
-export const withWarnings = ({ warnings }: Pick<JobRecord, "warnings">, more: readonly string[]): string[] => [
-  ...warnings,
-  ...more.filter((warning) => !warnings.includes(warning)),
-];
+export const withWarnings = (
+  { warnings }: Pick<JobRecord, "warnings">,
+  more: readonly string[],
+): string[] => [...warnings, ...more.filter((warning) => !warnings.includes(warning))];

@@ -99,11 +99,14 @@ export const createSubmit = (deps: Dependencies) => {
     for (;;) {
       const record = fresh();
       if (files.length > 0) await deps.taskFiles.put(record.id, files);
-      const creation = await store.create(record, { maxQueued: settings.maxQueuedJobs }).catch(async (error) => {
-        // The reply may be lost, and the job stored.
-        if ((await store.get(record.id).catch(() => record)) === null) await deps.taskFiles.remove(record.id);
-        throw error;
-      });
+      const creation = await store
+        .create(record, { maxQueued: settings.maxQueuedJobs })
+        .catch(async (error) => {
+          // The reply may be lost, and the job stored.
+          if ((await store.get(record.id).catch(() => record)) === null)
+            await deps.taskFiles.remove(record.id);
+          throw error;
+        });
       const isStored = !("refused" in creation) && creation.created;
       if (files.length > 0 && !isStored) await deps.taskFiles.remove(record.id);
       if (!("refused" in creation)) return creation;

@@ -17,7 +17,13 @@ export const diskUsage = async (
 ): Promise<number> => {
   const { stdout } = await runCommand({
     command: "/usr/bin/du",
-    args: ["--summarize", "--block-size=1", ...exclude.map((name) => `--exclude=${name}`), "--", ...[roots].flat()],
+    args: [
+      "--summarize",
+      "--block-size=1",
+      ...exclude.map((name) => `--exclude=${name}`),
+      "--",
+      ...[roots].flat(),
+    ],
     cwd: "/",
     env: { LC_ALL: "C" },
     timeoutSeconds: 3600,

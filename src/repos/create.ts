@@ -164,7 +164,16 @@ export const createRepos = (request: {
       const [directory, clone] = await Promise.all(looking);
       const directoryExists = directory?.isDirectory() === true;
       const changed = `${directory?.mtimeMs} ${clone?.mtimeMs}`;
-      return { worktree, ready, since, instance, kept, isThrowaway: source !== null, directoryExists, changed };
+      return {
+        worktree,
+        ready,
+        since,
+        instance,
+        kept,
+        isThrowaway: source !== null,
+        directoryExists,
+        changed,
+      };
     },
     expireRefs: on(expireRefs),
     isPushed: on(isPushed),

@@ -96,7 +96,11 @@ export const readOwner = async (context: GitContext, id: string): Promise<OwnerF
   if (mark !== null) lastRead.set(file, { mark, facts });
   const { worktree, since } = facts;
   const paths = locate(context, id, worktree.repoKey);
-  return { ...facts, since: new Date(since), worktree: { ...worktree, warnings: [...worktree.warnings], ...paths } };
+  return {
+    ...facts,
+    since: new Date(since),
+    worktree: { ...worktree, warnings: [...worktree.warnings], ...paths },
+  };
 };
 
 /** By path. A list of worktrees reads each of them. */

@@ -11,7 +11,13 @@ test("the answer to one question is none to the next: a run that is stopped whil
   const held = Promise.withResolvers<null>();
   const given: Promise<typeof answer | null>[] = [Promise.resolve(answer), held.promise];
   const run = { ask: async () => (await given.shift()) ?? null, note: () => undefined };
-  const job = { record: sampleRecord(), run, questions: "ask" as const, questionTtl: 60, now: () => new Date() };
+  const job = {
+    record: sampleRecord(),
+    run,
+    questions: "ask" as const,
+    questionTtl: 60,
+    now: () => new Date(),
+  };
   const ask = (id: string) =>
     answerAsk(
       job,
@@ -37,7 +43,11 @@ describe("what a job may still use", () => {
 
   test("is what its earlier processes have left, whenever they worked", () => {
     const record = sampleRecord({ started_at: "2026-01-01T00:00:00Z", num_turns: 7, cost_usd: 0.4 });
-    expect(leftOf(record, limits, 30_400)).toEqual({ timeout_seconds: 70, max_turns: 3, max_budget_usd: 0.6 });
+    expect(leftOf(record, limits, 30_400)).toEqual({
+      timeout_seconds: 70,
+      max_turns: 3,
+      max_budget_usd: 0.6,
+    });
   });
 
   test("is a little where nothing is left, and no limit where there is none", () => {

@@ -101,13 +101,21 @@ const parkedWith = async (task: string, ...[patch, settings]: [Partial<JobRecord
     resume: (answer: Answer) =>
       job.execute(
         {},
-        { ...record, asked: record.asked && { ...record.asked, answer }, resumed_at: new Date().toISOString() },
+        {
+          ...record,
+          asked: record.asked && { ...record.asked, answer },
+          resumed_at: new Date().toISOString(),
+        },
       ),
   };
 };
 
 /** How often the session has the answer as the call's result, and as words of the user. */
-const heardIn = async ({ read }: { read: () => Promise<string> }): Promise<[asResult: number, asWords: number]> => {
+const heardIn = async ({
+  read,
+}: {
+  read: () => Promise<string>;
+}): Promise<[asResult: number, asWords: number]> => {
   const lines = (await read()).split("\n").filter((line) => line.includes('"type":"user"'));
   const times = (part: string): number => lines.filter((line) => line.includes(part)).length;
   return [times('"tool_result"'), times("You have asked the user")];
@@ -135,20 +143,26 @@ test("an answer is heard once, wherever the service was killed before it noted t
 test.each([
   ["approved", { kind: "approve", feedback: "", plan: null } as const, false],
   ["sent back", { kind: "send_back", feedback: "Use JSON." } as const, true],
-])("an agent that has lost its plan, which was %s, is told so in the right mode", async (_what, answer, plans) => {
-  const directory = await temporaryDirectory();
-  const [agentCliBinary, modes] = [join(directory, "agent"), join(directory, "modes")];
-  const script = `#!/bin/sh
+])(
+  "an agent that has lost its plan, which was %s, is told so in the right mode",
+  async (_what, answer, plans) => {
+    const directory = await temporaryDirectory();
+    const [agentCliBinary, modes] = [join(directory, "agent"), join(directory, "modes")];
+    const script = `#!/bin/sh
     case "$*" in --version) ;; *"permission-mode plan"*) echo plan >> ${modes} ;; *) echo work >> ${modes} ;; esac
     exec "${fakeAgent}" "$@"
 `;
-  await writeFile(agentCliBinary, script, { mode: 0o755 });
-  const { options } = RunTaskInput.parse({ task: "plan", options: { plan: true } });
-  const planned = { options: jobOptions(options) };
-  const job = await parkedWith("scenario: plan {}", planned, { agentCliBinary });
-  await job.loseQuestion();
-  await job.resume(answer);
-  const started = (await readFile(modes, "utf8")).trim().split("\n");
-  expect(started).toEqual(["plan", plans ? "plan" : "work"]);
-  expect((await job.stored()).plan_approved).toBe(!plans);
-});
+    await writeFile(agentCliBinary, script, { mode: 0o755 });
+    const { options } = RunTaskInput.parse({ task: "plan", options: { plan: true } });
+    const planned = { options: jobOptions(options) };
+    const job = await parkedWith("scenario: plan {}", planned, { agentCliBinary });
+    await job.loseQuestion();
+    await job.store.update(job.record.id, { status: ["running"] }, { salvage_ref: "refs/service/salvage/x" });
+    await job.resume(answer);
+    // Its agent goes on with the work.
+    expect((await job.stored()).salvage_ref).toBeNull();
+    const started = (await readFile(modes, "utf8")).trim().split("\n");
+    expect(started).toEqual(["plan", plans ? "plan" : "work"]);
+    expect((await job.stored()).plan_approved).toBe(!plans);
+  },
+);

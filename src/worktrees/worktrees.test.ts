@@ -240,5 +240,7 @@ test("a list comes in pages, oldest first", async () => {
     cursor = next;
   }
   expect(seen.toSorted()).toEqual([id, ...scene.further]);
-  await expect(worktrees.list({ limit: 2, cursor: "../x" })).rejects.toMatchObject({ code: "invalid_request" });
+  await expect(worktrees.list({ limit: 2, cursor: "../x" })).rejects.toMatchObject({
+    code: "invalid_request",
+  });
 });

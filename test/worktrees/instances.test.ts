@@ -37,7 +37,9 @@ test("a worktree of another instance is reported from its record and its jobs, a
     prepared: true,
     warnings: [expect.stringContaining("on the disk of the instance pod-a")],
   });
-  expect((await b.worktrees.list(all)).worktrees).toEqual([{ ...seen, age_hours: expect.any(Number) as number }]);
+  expect((await b.worktrees.list(all)).worktrees).toEqual([
+    { ...seen, age_hours: expect.any(Number) as number },
+  ]);
   const job = await cluster.submit(b, made.worktree_id);
   expect(job.bound_to).toBe("pod-a");
   expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "in_use", job_id: job.id });
