@@ -92,7 +92,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     if (setup !== null && isFirst) await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
-    Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
+    const attached = await run.whileReachable(() => filesOf(record));
+    Object.assign(files, await attach(attached, { worktree: place.worktree.path, goesOn: !isFirst }));
     return { setup, given };
   };
 
