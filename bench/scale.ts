@@ -235,7 +235,7 @@ const openProducer = async (redis: TestRedis, directory: string) => {
     settings,
     now: stores.now,
     newId: randomUUID,
-    putFiles: stores.taskFiles.put,
+    taskFiles: stores.taskFiles,
     check: async () => ({
       repoUrl: "",
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },

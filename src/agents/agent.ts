@@ -14,6 +14,15 @@ export type Agent = {
    * failed start is a value, not a rejection.
    */
   start: (request: AgentStart) => Promise<StartedAgent>;
+  /**
+   * What a session, by its transcript, has of the answer to a question of the id `id`: it asks again when it is resumed; it has
+   * heard it, as the call's result or as the message `messageId`; or it has lost the question. `words`: those of the person
+   * that an error as the result must have to be the answer; empty: it is none.
+   */
+  findAnswer: (
+    transcript: string,
+    asked: { id: string; messageId: string; words: string },
+  ) => Promise<"asks_again" | "heard" | "lost">;
 };
 
 export type AgentStart = {

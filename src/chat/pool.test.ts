@@ -7,7 +7,10 @@ const loaded = { fingerprint: "one" } as ProcessOptions["loaded"];
 
 const poolOf = (process: () => Partial<AgentProcess>) =>
   openPool({
-    cli: { start: async () => ({ ok: true, process: process() as AgentProcess }) },
+    cli: {
+      start: async () => ({ ok: true, process: process() as AgentProcess }),
+      findAnswer: async () => "lost",
+    },
     agent: {
       read: async () => loaded,
       materialise: async () => ({ model: null }) as never,

@@ -42,13 +42,16 @@ export const Worktree = z
     created_at: Instant,
     age_hours: z.number().meta({ description: "Hours since created_at, to two decimals", example: 0.25 }),
     size_bytes: z.int().nullable().meta({
-      description: "Size on disk; null: there is no directory, or it could not be measured",
+      description: "Size on disk; null: there is no directory, or it is not known",
       example: 4_210_688,
     }),
     pushed: z.boolean().nullable().meta({
       description: "Whether the remote has everything in it; null: unknown while a job runs in it",
       example: true,
     }),
+    measured_at: Instant.nullable().describe(
+      "When size_bytes and pushed were measured. A list answers with what is known, and measures what may have changed; null: not yet",
+    ),
     prepared: z.boolean().meta({
       description: "Made by prepare_worktree; false: made for a job that named no worktree",
       example: true,
@@ -190,16 +193,20 @@ export const worktreeOperations = {
   list_worktrees: operation({
     title: "List worktrees",
     command: { name: "worktrees list", group: "Worktrees" },
-    summary: "All worktrees on disk, oldest first: prepared ones and those of jobs, with size and age.",
-    input: z.strictObject({}),
+    summary: "The worktrees on disk, oldest first: prepared ones and those of jobs, with size and age.",
+    input: z.strictObject({
+      limit: z.int().min(1).max(1000).default(100).describe("How many at most"),
+      cursor: z.string().max(200).default("").describe("next_cursor of the previous page"),
+    }),
     output: z.object({
       success: z.literal(true),
       count: z.int().meta({ example: 1 }),
       worktrees: z.array(Worktree),
+      next_cursor: z.string().nullable().describe("Cursor of the next page; null: there is none"),
     }),
     http: { method: "get", path: "/worktrees" },
     annotations: { readOnly: true, destructive: false, idempotent: true },
-    errors: [],
+    errors: ["invalid_request"],
   }),
   cleanup_worktrees: operation({
     title: "Remove worktrees",

@@ -58,7 +58,7 @@ describe("a job whose model is away", () => {
     ["requeue", { status: "queued", waiting: null }],
     ["parked", { status: "running", unsettled: false, waiting: null }],
   ])("waits for it no longer when it is stopped and ends as %s", async (kind, record) => {
-    const { engine, id, stored } = await startAway({ kind, deferred: false, patch: {} } as Outcome);
+    const { engine, id, stored } = await startAway({ kind, patch: {} });
     const { attempt } = (await stored()) ?? { attempt: 0 };
     const stopped = engine.worker.stop();
     engine.worker.interrupt({ id, attempt }, "shutdown");

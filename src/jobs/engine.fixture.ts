@@ -20,6 +20,7 @@ import type { JobRecord } from "../store/job-record.ts";
 import { createLocalLocks, lockOf } from "../store/locks.ts";
 import { openOutcomeSpool } from "./outcomes.ts";
 import { createWorker, type Credential } from "./worker.ts";
+import type { TaskFiles } from "../store/task-files.ts";
 
 const log = createLog("silent", (text) => text);
 const caller = { signal: new AbortController().signal, principal: "open" };
@@ -49,6 +50,7 @@ type Options = {
   /** Seconds that a question is held. */
   questionLive?: number;
   credential?: Partial<Credential>;
+  taskFiles?: Pick<TaskFiles, "put" | "remove">;
 };
 
 /** The engine over real files, with the execution of a job given by the test. */
@@ -62,6 +64,7 @@ export const startEngine = async ({
   holder = null,
   questionLive = 120,
   credential = {},
+  taskFiles = { put: async () => undefined, remove: async () => undefined },
 }: Options = {}) => {
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
@@ -96,7 +99,7 @@ export const startEngine = async ({
     settings: { jobTtl: 60, maxQueuedJobs: 5 },
     now,
     newId: randomUUID,
-    putFiles: async () => undefined,
+    taskFiles,
     check: async (input) => ({
       repoUrl: input.repo_url,
       profile: { name: "code", model: "sonnet", retryLost: false, rule: "requested" },
@@ -137,6 +140,10 @@ export const startEngine = async ({
     queue,
     worker,
     jobs,
+    jobEnds,
+    onEnded,
+    now,
+    log,
     submit,
     takeBack: (job_id: string, message_id: string) => messages.takeBack({ job_id, message_id }, caller),
     say: (job_id: string, text: string, over: Partial<MessageInput> = {}, context = {}) =>

@@ -40,28 +40,38 @@ const whileLocked = async <Value>(
   return lock === null ? "later" : await whileLocked(locks, others, work);
 };
 
-const isFree = async (deps: Dependencies, record: JobRecord): Promise<boolean> =>
-  (await isItsTurn(deps, record)) &&
-  !(await isWorktreeInUse(deps, record)) &&
-  !(await isSessionInUse(deps, record));
+const isFree = async (deps: Dependencies, record: JobRecord): Promise<boolean> => {
+  const { id, worktree_id, session_id } = record;
+  const uses = worktree_id === null ? [] : await deps.store.usesOfWorktree(worktree_id);
+  const isInUse = uses.some(
+    ({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayBeActive(deps, ended),
+  );
+  if (isInUse) return false;
+  const inWorktree = uses.flatMap(({ jobId, status }) => (status === "queued" ? [jobId] : []));
+  const inSession = session_id === null ? [] : await deps.store.queuedInSession(session_id);
+  return (
+    (await isItsTurn(deps, record, inWorktree)) &&
+    (await isItsTurn(deps, record, inSession)) &&
+    !(await isSessionInUse(deps, record))
+  );
+};
 
-/** Jobs of a session run in the order of their submission; none waits for one whose record cannot be read. */
+/**
+ * Jobs of a worktree, and those of a session, run in the order of their submission; none waits for one whose record cannot be
+ * read. `queued`: oldest first.
+ */
 const isItsTurn = async (
   { store }: Dependencies,
-  { id, status, session_id }: JobRecord,
+  { id, status }: JobRecord,
+  queued: readonly string[],
 ): Promise<boolean> => {
   // One that was parked has had it.
   if (status === "running") return true;
-  for (const other of session_id === null ? [] : await store.queuedInSession(session_id)) {
+  for (const other of queued) {
     if (other === id) return true;
     if ((await store.get(other)) !== null) return false;
   }
   return true;
-};
-
-const isWorktreeInUse = async (deps: Dependencies, { id, worktree_id }: JobRecord): Promise<boolean> => {
-  const uses = worktree_id === null ? [] : await deps.store.usesOfWorktree(worktree_id);
-  return uses.some(({ jobId, unsettled, ended }) => unsettled && jobId !== id && mayBeActive(deps, ended));
 };
 
 const isSessionInUse = async (deps: Dependencies, { id, session_id }: JobRecord): Promise<boolean> => {

@@ -23,7 +23,7 @@ const meetsLimit =
       until: new Date(resets()).toISOString(),
     };
     const met = { credential: "one", waits: 1, since: waiting.asked_at };
-    return { kind: "parked", deferred: false, patch: { waiting, limit: met } };
+    return { kind: "parked", patch: { waiting, limit: met } };
   };
 
 /** A clock that the test sets forward. */

@@ -5,6 +5,7 @@ import { AnswerInput } from "../contract/answer.ts";
 import type { Waiting } from "../contract/job.ts";
 import { startEngine } from "./engine.fixture.ts";
 import type { Execute } from "./run.ts";
+import { settle } from "./settle.ts";
 
 const question = { question: "Which database?", header: "Database", options: [], multi_select: false };
 
@@ -23,7 +24,7 @@ const asking =
   async (record, run) => {
     const known = record.asked?.answer ?? null;
     const answer = known ?? (await run.ask(waitingFor(seconds)));
-    if (answer === null) return { kind: "parked", deferred: true, patch: { num_turns: 1 } };
+    if (answer === null) return { kind: "parked", patch: { num_turns: 1 } };
     got.push(`${known === null ? "held" : "parked"}: ${JSON.stringify(answer)}`);
     return { kind: "succeeded", patch: {} };
   };
@@ -138,6 +139,77 @@ describe("a job whose agent asks a person", () => {
     expect(await untilEnded(second, id)).toMatchObject({ status: "succeeded" });
   });
 
+  test("has the time to defer its question when the service stops", async () => {
+    const stopped: boolean[] = [];
+    const work = asking([]);
+    const execute: Execute = async (record, run) => {
+      const outcome = await work(record, run);
+      stopped.push(run.signal.aborted);
+      return outcome;
+    };
+    const engine = await startEngine({ execute });
+    engine.work();
+    const { id } = await engine.submit();
+    await untilAsked(engine, id);
+    await engine.worker.stop();
+    expect(stopped).toEqual([false]);
+  });
+
+  test("says where its work is when it cannot be resumed", async () => {
+    const execute: Execute = async (record, run) => {
+      if (record.asked !== null) return { kind: "failed", patch: { failure_reason: "profile_invalid" } };
+      await run.ask(waitingFor());
+      return { kind: "parked", patch: { salvage_ref: "refs/service/salvage/x" } };
+    };
+    const engine = await startEngine({ execute, questionLive: 0 });
+    engine.work();
+    const { id } = await engine.submit();
+    await untilParked(engine, id);
+    await engine.jobs.answer(answerOf(id));
+    expect(await untilEnded(engine, id)).toMatchObject({
+      status: "failed",
+      salvage_ref: "refs/service/salvage/x",
+    });
+  });
+
+  test.each(["cancelled", "failed"] as const)(
+    "and is %s elsewhere after its instance was lost is cleaned up by that when it is back",
+    async (status) => {
+      const first = await startEngine({ execute: () => new Promise(() => undefined) });
+      first.work();
+      const { id } = await first.submit();
+      const running = await until(async () => {
+        const record = await first.store.get(id);
+        return record?.status === "running" ? record : null;
+      });
+      const waiting = waitingFor(-1);
+      const checking = { report: null, tell: false };
+      const asked = status === "failed" ? { waiting, answer: null } : null;
+      await first.store.update(id, { status: ["running"] }, { waiting: asked && waiting, asked, checking });
+      // As the sweep of another instance does.
+      await settle(first, running, { kind: "lost", cleaned: null });
+      if (status === "cancelled") await first.jobs.cancel(id);
+      else await first.round();
+      expect(await first.store.get(id)).toMatchObject({ status, unsettled: true, checking });
+      const cleaned: object[] = [];
+      const second = await startEngine({
+        directory: first.directory,
+        settleLost: async (record) => {
+          cleaned.push({ id: record.id, checking: record.checking });
+          return { requeue: false, patch: { salvage_ref: "refs/service/salvage/x" } };
+        },
+      });
+      await second.recover();
+      expect(cleaned).toEqual([{ id, checking }]);
+      expect(await second.store.get(id)).toMatchObject({
+        status,
+        unsettled: false,
+        checking: null,
+        salvage_ref: "refs/service/salvage/x",
+      });
+    },
+  );
+
   test.each([
     ["has no answer yet", null],
     ["has its answer, and the agent perhaps", { kind: "answers", answers: {} } as const],
@@ -153,7 +225,7 @@ describe("a job whose agent asks a person", () => {
       await first.store.update(
         id,
         { status: ["running"] },
-        { waiting: answer === null ? waiting : null, asked: { waiting, answer, deferred: false } },
+        { waiting: answer === null ? waiting : null, asked: { waiting, answer } },
       );
       const cleaned: string[] = [];
       const second = await startEngine({

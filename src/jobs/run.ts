@@ -12,6 +12,7 @@ import type { Answer } from "../contract/answer.ts";
 import type { JobStatus, StageName, Waiting } from "../contract/job.ts";
 import type { Notifier } from "../lib/notifier.ts";
 import { createMailbox, type Mailbox } from "./mailbox.ts";
+import { createNotes } from "./notes.ts";
 
 type Dependencies = {
   store: JobStore;
@@ -29,8 +30,6 @@ type Dependencies = {
 /** The states that a job may have while its run goes on. */
 const whileItRuns: readonly JobStatus[] = ["running", "succeeded", "failed", "cancelled"];
 
-type Patch = JobPatch | ((record: JobRecord) => JobPatch);
-
 /** Interval at which an unreachable store is tried again, ms. */
 const retryMs = 200;
 
@@ -39,14 +38,11 @@ const askedEvery = 1000;
 
 /** Makes the `Run` through which a claimed job reports. */
 export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSignal): Run => {
-  const { store, events, now, redact, log } = deps;
+  const { store, events, now, redact } = deps;
   const stages = [...record.stages];
-  const guard = { status: ["running" as const], attempt: record.attempt, epoch: record.instance_epoch };
-  const note = (patch: Patch, lazy = true, status: readonly JobStatus[] = guard.status): void => {
-    store.update(record.id, { ...guard, status }, patch, { lazy }).catch((error: unknown) => {
-      log.warn({ err: error, job: record.id }, "progress of the job was not noted");
-    });
-  };
+  const began = performance.now();
+  const workedMs = (): number => Math.round(record.worked_ms + performance.now() - began);
+  const notes = createNotes({ ...deps, workedMs }, record);
   const whileReachable = async <Value>(ask: () => Promise<Value>): Promise<Value> => {
     for (;;) {
       try {
@@ -58,18 +54,21 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
     }
   };
   const write = async (patch: JobPatch): Promise<boolean> =>
-    (await whileReachable(() => store.update(record.id, guard, patch))) !== null;
+    (await whileReachable(() => notes.write(patch))) !== null;
   const answerOf = async (): Promise<Answer | null> =>
     (await store.get(record.id).catch(() => null))?.asked?.answer ?? null;
   return {
     signal,
+    workedMs,
+    completed: notes.completed,
     whileReachable,
     stage: (stage, detail) => {
       // A job that was parked, or whose agent was started again, has passed it.
       if (stages.some((passed) => passed.stage === stage && passed.attempt === record.attempt)) return;
       events.append(record.id, record.attempt, { type: "stage", stage, detail: detail ?? null });
       stages.push({ stage, at: now().toISOString(), attempt: record.attempt });
-      note({ stages: [...stages] }, stage !== "pushed" && stage !== "pull_request");
+      const lazy = stage !== "pushed" && stage !== "pull_request";
+      notes.note({ patch: { stages: [...stages] }, lazy });
     },
     event: (event) => events.append(record.id, record.attempt, event),
     warn: (message) => {
@@ -77,17 +76,17 @@ export const createRun = (deps: Dependencies, record: JobRecord, signal: AbortSi
       events.append(record.id, record.attempt, { type: "warning", message: text });
       // Added to warnings that other writers may have recorded in the meantime. A job that was cancelled, or called lost,
       // has its final state before its run has ended.
-      note(({ warnings }) => ({ warnings: [...new Set([...warnings, text])] }), true, whileItRuns);
+      notes.note({ warning: text, status: whileItRuns });
     },
-    note: (patch, options) => note(redactDeep(patch, redact), options?.lazy),
+    note: (patch, options) => notes.note({ patch: redactDeep(patch, redact), ...options }),
     record: write,
     messages: createMailbox({
       ...deps,
       id: record.id,
-      update: (patch) => whileReachable(() => store.update(record.id, guard, patch)),
+      update: (patch) => whileReachable(() => notes.write(patch)),
     }),
     ask: async (waiting) => {
-      if (!(await write({ waiting, asked: { waiting, answer: null, deferred: false } }))) return null;
+      if (!(await write({ waiting, asked: { waiting, answer: null } }))) return null;
       deps.jobEnds.notify(record.id);
       const live = AbortSignal.any([signal, AbortSignal.timeout(deps.settings.questionLive * 1000)]);
       for (;;) {
@@ -123,6 +122,10 @@ export type Execute = (record: JobRecord, run: Run) => Promise<Outcome>;
 export type Run = {
   /** Aborted with a reason `Interruption`. */
   signal: AbortSignal;
+  /** How long processes have worked on the job, ms, by a clock that nobody sets and that rests while the machine sleeps. */
+  workedMs: () => number;
+  /** Its outcome, with the time that it took and what the store has not taken yet. */
+  completed: (outcome: Outcome) => Promise<Outcome>;
   /** Asks the store again while it is unreachable, until the run must end. */
   whileReachable: <Value>(ask: () => Promise<Value>) => Promise<Value>;
   /** Stages from the push on are written at once: they decide whether a job whose instance is lost has succeeded. */
@@ -148,10 +151,12 @@ export type Run = {
 /** Why a run must stop: the job was cancelled, this instance shuts down, or another instance (perhaps) owns the job. */
 export type Interruption = "cancel" | "shutdown" | "fence";
 
-/** `parked`: it goes on when it has an answer; `deferred`: its CLI will ask again, and pass the answer on to the agent. */
-export type Outcome =
-  | { kind: "succeeded" | "failed" | "requeue"; patch: JobPatch }
-  | { kind: "parked"; deferred: boolean; patch: JobPatch };
+/** `parked`: it goes on when it has an answer. `warnings`: those that are not on record. */
+export type Outcome = {
+  kind: "succeeded" | "failed" | "requeue" | "parked";
+  patch: JobPatch;
+  warnings?: readonly string[];
+};
 
 /**
  * Cleans up after a run whose process was lost (crash, kill -9): ends the rest of its agent and saves its work.

@@ -2,8 +2,9 @@ import type { Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
 import { isFinal } from "../contract/job.ts";
-import { canGoOn, isParked, outlivesInstance, type JobRecord } from "../store/job-record.ts";
+import { canGoOn, isParkedByLoss, outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
+import { withWarnings } from "./notes.ts";
 import type { Outcome } from "./run.ts";
 import type { Queue } from "./queue.ts";
 import { statusAfter, takeStep } from "./state.ts";
@@ -65,9 +66,11 @@ export const settle = async (
   const guard = { status: ["running", "succeeded", "failed", "cancelled"] as const, attempt, ...epoch };
   const record = await store.update(id, guard, (current) => {
     wasRunning = current.status === "running";
-    if (wasRunning)
-      return cause.kind === "outcome" ? endedAs(current, cause) : lostAs(current, cause, deps.now());
-    return current.unsettled ? afterEnd(current, cause) : null;
+    if (cause.kind === "lost" && wasRunning) return lostAs(current, cause, deps.now());
+    if (cause.kind === "lost") return current.unsettled ? afterEnd(current, cause) : null;
+    const noted = { ...current, warnings: withWarnings(current, cause.outcome.warnings ?? []) };
+    if (wasRunning) return endedAs(noted, cause);
+    return current.unsettled ? afterEnd(noted, cause) : null;
   });
   if (record === null)
     return cause.kind === "outcome" ? await settledBefore(deps, { id, attempt }, cause) : null;
@@ -94,11 +97,12 @@ export const endJob = async (
     trigger,
     patch: (current) => {
       const changes = patch(current);
-      return changes === null ? null : { ...endPatch(current, deps.now()), ...changes };
+      const unsettled = current.unsettled || isParkedByLoss(current);
+      return changes === null ? null : { ...endPatch(current, deps.now()), unsettled, ...changes };
     },
   });
   if (record === null) return null;
-  if (record.unsettled) deps.jobEnds.notify(id);
+  if (record.unsettled && record.status === "cancelled") deps.jobEnds.notify(id);
   else {
     await deps.queue.remove({ id, boundTo: record.bound_to });
     announceEnd(deps, record);
@@ -135,47 +139,38 @@ export const triggers = {
 
 const endedAs = (record: JobRecord, { outcome, at }: Ended): JobPatch => {
   const { kind, patch } = outcome;
-  if (kind === "parked") return parkedAs(record, { ...outcome, at: new Date(at) });
+  const { warnings } = record;
+  if (kind === "parked") return { warnings, ...parkedAs(record, patch) };
+  const worked = { ...record, worked_ms: patch.worked_ms ?? record.worked_ms };
   return {
-    ...(kind === "requeue" ? { waiting: null } : endPatch(record, new Date(at))),
+    warnings,
+    ...(kind === "requeue" ? { waiting: null } : endPatch(worked, new Date(at))),
     ...patch,
     ...statusAfter(record, triggers[kind]),
+    checking: null,
     unsettled: false,
   };
 };
 
 /** An answer that has come in the meantime stays. Only where its worktree is can it go on. It asks the model again when it does. */
-const parkedAs = (
-  record: JobRecord,
-  { deferred, patch, at }: { deferred: boolean; patch: JobPatch; at: Date },
-): JobPatch => ({
+const parkedAs = (record: JobRecord, patch: JobPatch): JobPatch => ({
   waiting: record.waiting?.kind === "model" ? null : record.waiting,
   ...patch,
-  asked: record.asked && { ...record.asked, deferred },
+  asked: record.asked,
   pid: null,
   process: null,
   instance_epoch: null,
   unsettled: false,
   bound_to: record.pod_name,
-  worked_ms: workedUntil(record, at) ?? 0,
   ...statusAfter(record, "park"),
 });
-
-/** How long processes have worked on it, ms; null: none has. */
-export const workedUntil = (record: JobRecord, at: Date): number | null => {
-  const { started_at, resumed_at, worked_ms } = record;
-  if (started_at === null) return null;
-  const since = Date.parse(resumed_at ?? started_at);
-  return isParked(record) ? worked_ms : worked_ms + Math.max(0, at.getTime() - since);
-};
 
 const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
   const patch =
     cleaned === null ? { unsettled: true } : { ...cleaned.patch, unsettled: false, process: null };
-  if (outlivesInstance(record)) {
-    const parked = parkedAs(record, { deferred: false, patch, at: now });
-    return record.process === null ? { ...parked, worked_ms: record.worked_ms } : parked;
-  }
+  // Its own instance still has to clean up after one that ends without going on.
+  if (outlivesInstance(record))
+    return { ...parkedAs(record, patch), ...(cleaned === null && { instance_epoch: record.instance_epoch }) };
   if (cleaned?.requeue !== false && mayRunAgain(record)) {
     const free = { pid: null, process: null, instance_epoch: null, waiting: null, unsettled: false };
     return { ...patch, ...free, ...statusAfter(record, "requeue") };
@@ -198,9 +193,15 @@ const lostAs = (record: JobRecord, { cleaned }: Lost, now: Date): JobPatch => {
 const afterEnd = (record: JobRecord, cause: Cause): JobPatch | null => {
   const patch = cause.kind === "outcome" ? cause.outcome.patch : cause.cleaned?.patch;
   if (patch === undefined) return null;
-  const settled = { unsettled: false, ...(cause.kind === "lost" && { process: null }) };
+  const settled = { unsettled: false, checking: null, ...(cause.kind === "lost" && { process: null }) };
   const { failure_reason: _reason, retryable: _retryable, error: _error, ...added } = patch;
-  if (record.status === "cancelled") return { ...added, ...settled };
+  if (record.status === "cancelled")
+    return {
+      warnings: record.warnings,
+      ...added,
+      ...settled,
+      duration_ms: added.worked_ms ?? record.duration_ms,
+    };
   // Called lost, or finished after its push: the outcome stays; the location of its work is added.
   const { salvage_ref = record.salvage_ref, branch = record.branch } = patch;
   const { commit_sha = record.commit_sha, pr_url = record.pr_url, warnings = record.warnings } = patch;
@@ -254,15 +255,14 @@ export const announceEnd = (
   void events.finish(record.id);
 };
 
-/** What every final state sets. */
+/** What every final state sets. What was being checked stays on record until nothing of the run is left. */
 export const endPatch = (record: JobRecord, at: Date) => ({
   ended_at: at.toISOString(),
   booked: false,
   waiting: null,
   held: null,
   asked: null,
-  checking: null,
-  duration_ms: workedUntil(record, at),
+  duration_ms: record.started_at === null ? null : record.worked_ms,
   stages: [...record.stages, { stage: "ended" as const, at: at.toISOString(), attempt: record.attempt }],
 });
 

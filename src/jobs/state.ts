@@ -132,7 +132,6 @@ export const resumed = (
             unsettled: true,
             resumed_at: at.toISOString(),
             waiting: null,
-            salvage_ref: null,
           }
         : null,
   });

@@ -4,6 +4,7 @@ import type { TaskFile } from "../contract/run-options.ts";
 import type { RequestContext } from "../contract/operation.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
+import type { TaskFiles } from "../store/task-files.ts";
 import { checkAttached } from "./attached.ts";
 import { newRecord, type NewRecord } from "./new-record.ts";
 import type { Queue } from "./queue.ts";
@@ -17,8 +18,7 @@ type Dependencies = {
   newId: () => string;
   /** Checks what only other rooms know: repository, base ref, profile, MCP file. Throws a `ServiceError`. */
   check: (input: RunTaskInput, principal: string) => Promise<Accepted>;
-  /** Stores the files of a job for its run. */
-  putFiles: (jobId: string, files: TaskFile[]) => Promise<void>;
+  taskFiles: Pick<TaskFiles, "put" | "remove">;
   /** Instance on whose disk an earlier job's worktree is, if a follow-up must run there; null: any may. */
   instanceWith: (previous: JobRecord) => Promise<string | null>;
   /** Throws a `ServiceError` when no new work is accepted: draining, or too little disk space. */
@@ -85,7 +85,7 @@ export const createSubmit = (deps: Dependencies) => {
         boundTo,
         delivers: input.options.deliver_only === true ? origin.previous : null,
       });
-    const { record, created } = await createWith(fresh);
+    const { record, created } = await createWith(fresh, input.options.files);
     if (!created && record.idempotency?.body !== idempotency?.body) {
       throw new ServiceError(
         "idempotency_conflict",
@@ -93,16 +93,28 @@ export const createSubmit = (deps: Dependencies) => {
       );
     }
     // Also for a repeated request: the first may have been cut off before the job was queued.
-    const { files } = input.options;
-    if (record.status === "queued" && files.length > 0) await deps.putFiles(record.id, files);
     if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;
   };
 
-  /** Stores a new job, with another id when another job has the same first eight digits. */
-  const createWith = async (fresh: () => JobRecord): Promise<{ record: JobRecord; created: boolean }> => {
+  /** Stores a new job, with another id when another job has the same first eight digits. Its files are there before it is. */
+  const createWith = async (
+    fresh: () => JobRecord,
+    files: TaskFile[],
+  ): Promise<{ record: JobRecord; created: boolean }> => {
     for (;;) {
-      const creation = await store.create(fresh(), { maxQueued: settings.maxQueuedJobs });
+      const record = fresh();
+      if (files.length > 0) await deps.taskFiles.put(record.id, files);
+      const creation = await store
+        .create(record, { maxQueued: settings.maxQueuedJobs })
+        .catch(async (error) => {
+          // The reply may be lost, and the job stored.
+          if ((await store.get(record.id).catch(() => record)) === null)
+            await deps.taskFiles.remove(record.id);
+          throw error;
+        });
+      const isStored = !("refused" in creation) && creation.created;
+      if (files.length > 0 && !isStored) await deps.taskFiles.remove(record.id);
       if (!("refused" in creation)) return creation;
       if (creation.refused === "full") {
         throw new ServiceError(

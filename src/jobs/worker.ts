@@ -172,7 +172,7 @@ export const createWorker = (deps: Dependencies) => {
       if (running.get(queued.id) === entry) running.delete(queued.id);
       finished.resolve();
     };
-    return { ...entry, finish };
+    return Object.assign(entry, { finish });
   };
 
   /** Never rejects. */
@@ -190,7 +190,7 @@ export const createWorker = (deps: Dependencies) => {
       entry.isAsking = answer === null;
       return answer;
     };
-    return await deps.execute(record, { ...run, ask }).catch(asBug(record));
+    return await run.completed(await deps.execute(record, { ...run, ask }).catch(asBug(record)));
   };
 
   /** Gives runs that have asked the time to be parked: an agent that is ended loses its question. */

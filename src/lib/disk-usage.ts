@@ -7,18 +7,27 @@ type DiskUsage = {
 };
 
 /**
- * Bytes that a tree takes on disk: allocated blocks, a file with several names counted once. Links are not followed. Files
+ * Bytes that trees take on disk: allocated blocks, a file with several names counted once. Links are not followed. Files
  * that are unreadable or deleted meanwhile do not count; a missing tree has 0. Uses `du`: a large tree would block this
  * process.
  */
-export const diskUsage = async (root: string, { exclude, signal }: DiskUsage): Promise<number> => {
+export const diskUsage = async (
+  roots: string | readonly string[],
+  { exclude, signal }: DiskUsage,
+): Promise<number> => {
   const { stdout } = await runCommand({
     command: "/usr/bin/du",
-    args: ["--summarize", "--block-size=1", ...exclude.map((name) => `--exclude=${name}`), "--", root],
+    args: [
+      "--summarize",
+      "--block-size=1",
+      ...exclude.map((name) => `--exclude=${name}`),
+      "--",
+      ...[roots].flat(),
+    ],
     cwd: "/",
     env: { LC_ALL: "C" },
     timeoutSeconds: 3600,
     signal,
   });
-  return Number.parseInt(stdout, 10) || 0;
+  return stdout.split("\n").reduce((sum, line) => sum + (Number.parseInt(line, 10) || 0), 0);
 };

@@ -32,6 +32,24 @@ test("a secret that is added is hidden in base64, whatever stands around it, and
   expect(redact(new URLSearchParams({ a: secret }).toString())).toBe("a=***");
 });
 
+test("a thousand secrets that are added one after another are hidden within a second of processor time", () => {
+  const redact = createRedactor([]);
+  const values = Array.from({ length: 1000 }, (_, n) => `value-${n}-${"0123456789abcdef".repeat(2)}`);
+  const before = process.cpuUsage();
+  for (const value of values) redact.add(value, new Date(8.64e15));
+  expect(redact(values.join(" "))).toBe(values.map(() => "***").join(" "));
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1e6).toBeLessThan(1);
+});
+
+test("a secret that has expired is not hidden any more once another one comes", () => {
+  const redact = createRedactor([]);
+  redact.add("first-secret", new Date(0));
+  expect(redact("first-secret")).toBe("***");
+  redact.add("second-secret", new Date(8.64e15));
+  expect(redact("first-secret second-secret")).toBe("first-secret ***");
+});
+
 test("words of fewer than six characters are no secrets", () => {
   expect(createRedactor(["short", ""])("a short text")).toBe("a short text");
 });

@@ -14,20 +14,22 @@ export type Redactor = Redact & {
  * since logs and JSON escape line breaks.
  */
 export const createRedactor = (secrets: readonly string[]): Redactor => {
-  const added = new Map<string, Date>();
   const own = secrets.flatMap(plainForms);
-  let masks = masksOf(own);
-  return Object.assign((text: string) => masks.hide(text), {
-    unfinished: (text: string) => masks.unfinished(text),
+  const added = new Map<string, { expiresAt: Date; forms: readonly string[] }>();
+  /** Null: made at the next use, once for all secrets that came since the last one. */
+  let masks: ReturnType<typeof masksOf> | null = null;
+  const current = () => (masks ??= masksOf([...own, ...[...added.values()].flatMap(({ forms }) => forms)]));
+  const forgetExpired = (): void => {
+    for (const [secret, { expiresAt }] of added) if (expiresAt.getTime() < Date.now()) added.delete(secret);
+  };
+  return Object.assign((text: string) => current().hide(text), {
+    unfinished: (text: string) => current().unfinished(text),
     add: (secret: string, expiresAt: Date) => {
-      for (const [known, end] of added) if (end.getTime() < Date.now()) added.delete(known);
-      const isKnown = added.has(secret);
-      added.set(secret, expiresAt);
-      if (isKnown) return;
-      masks = masksOf([
-        ...own,
-        ...[...added.keys()].flatMap((each) => [...plainForms(each), ...formsOf(each)]),
-      ]);
+      const known = added.get(secret);
+      if (known !== undefined) return void (known.expiresAt = expiresAt);
+      forgetExpired();
+      added.set(secret, { expiresAt, forms: [...plainForms(secret), ...formsOf(secret)] });
+      masks = null;
     },
   });
 };

@@ -15,6 +15,7 @@ type Dependencies = {
 
 /** An agent whose turns have a cost, also those that end without a result or spend what it does not report. */
 export const withCosts = (agent: Agent, deps: Dependencies): Agent => ({
+  ...agent,
   start: async (request) => {
     const started = await agent.start(request);
     return started.ok ? { ok: true, process: costing(started.process, request.launch, deps) } : started;

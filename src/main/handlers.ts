@@ -91,9 +91,9 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       return { success: true, worktree_id: worktree.worktree_id, worktree };
     },
     get_worktree: async ({ worktree_id }) => ({ success: true, worktree: await worktrees.get(worktree_id) }),
-    list_worktrees: async () => {
-      const all = await worktrees.list();
-      return { success: true, count: all.length, worktrees: all };
+    list_worktrees: async (input) => {
+      const { worktrees: page, next } = await worktrees.list(input);
+      return { success: true, count: page.length, worktrees: page, next_cursor: next };
     },
     cleanup_worktrees: async (input, context) => {
       const { removed, results } = await worktrees.cleanup(input, context);

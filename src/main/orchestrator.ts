@@ -159,7 +159,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
   };
   const environments = createEnvironments({
     root: join(settings.worktreeRoot, ".environments"),
-    requireRoom: disks.requireRoom,
+    requireRoom: (bytes) => disks.requireRoom(bytes, "worktrees"),
     maxBytes: settings.envCacheBytes,
     mark,
     log,
@@ -249,7 +249,7 @@ export const startOrchestrator = async ({ settings, warnings, env: given }: Star
     store,
     queue,
     check: createTaskCheck({ repos, profiles, requireAgent, secrets }),
-    putFiles: stores.taskFiles.put,
+    taskFiles: stores.taskFiles,
     admit,
     joinWorktree: worktrees.join,
     instanceWith: cluster.instanceWith,

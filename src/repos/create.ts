@@ -1,3 +1,4 @@
+import { lstat } from "node:fs/promises";
 import { parseRepoUrl, repositoryName } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
@@ -147,6 +148,8 @@ export const createRepos = (request: {
     },
     /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
+    /** When it was checked out; null: there is none of this id. */
+    worktreeSince: async (id: string): Promise<Date | null> => (await readOwner(context, id))?.since ?? null,
     /** Whether a worktree of the repository is on the branch. */
     hasWorktreeOn: async (repoUrl: string, branch: string): Promise<boolean> => {
       const all = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
@@ -166,16 +169,20 @@ export const createRepos = (request: {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
       const { source, pushed: _pushed, leftOut: _leftOut, version: _version, ...facts } = owned;
-      const ignored = await ignoredStill(owned.worktree, owned.ignored);
-      const directoryExists = await hasDirectory(owned.worktree);
-      return { ...facts, ignored, isThrowaway: source !== null, directoryExists };
+      const { worktree } = facts;
+      const looking = [worktree.path, worktree.gitDir].map((path) => lstat(path).catch(() => null));
+      const [directory, clone] = await Promise.all(looking);
+      const directoryExists = directory?.isDirectory() === true;
+      const changed = `${directory?.mtimeMs} ${clone?.mtimeMs}`;
+      const ignored = await ignoredStill(worktree, owned.ignored);
+      return { ...facts, ignored, isThrowaway: source !== null, directoryExists, changed };
     },
     expireRefs: on(expireRefs),
     isPushed: on(isPushed),
     unsavable: on(unsavable),
-    /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE. */
-    worktreeSize: ({ path }: Pick<Worktree, "path">, signal: AbortSignal) =>
-      diskUsage(path, { exclude: settings.worktreeSizeExclude, signal }),
+    /** Size on disk in bytes, without the directories in SERVICE_WORKTREE_SIZE_EXCLUDE; with what the service keeps beside it. */
+    worktreeSize: ({ path, ownDir }: Pick<Worktree, "path" | "ownDir">, signal: AbortSignal) =>
+      diskUsage([path, ownDir], { exclude: settings.worktreeSizeExclude, signal }),
     cacheUsage: (signal: AbortSignal) => cacheUsage({ ...context, signal }),
   };
 };

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { syncDirectory, temporarySuffix, writeFileAtomic } from "../lib/atomic-file.ts";
@@ -88,19 +88,36 @@ export const ownDirectory = (context: GitContext, id: string): string =>
 /** Null: there is none, or it is not valid. Whatever is at the worktree's path is then not the service's. */
 export const readOwner = async (context: GitContext, id: string): Promise<OwnerFile | null> => {
   if (!isWorktreeId(id)) return null;
-  const text = await readFile(ownerFile(context, id), {
-    encoding: "utf8",
-    flag: nonBlocking.read,
-  }).catch((error: unknown) => {
-    // With the machine at its limits, nothing is known about the file.
-    if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;
-    return null;
-  });
-  const parsed = OwnerFile.safeParse(parseJson(text));
-  if (!parsed.success || parsed.data.worktree.worktreeId !== id) return null;
-  const { worktree, since } = parsed.data;
+  const file = ownerFile(context, id);
+  const stats = await lstat(file).catch(unlessExhausted);
+  const mark = stats && `${stats.ino} ${stats.mtimeMs} ${stats.size}`;
+  const known = lastRead.get(file);
+  const facts = known !== undefined && known.mark === mark ? known.facts : await readFacts(file);
+  if (facts === null || facts.worktree.worktreeId !== id) return null;
+  if (lastRead.size >= mostRead) lastRead.clear();
+  if (mark !== null) lastRead.set(file, { mark, facts });
+  const { worktree, since } = facts;
   const paths = locate(context, id, worktree.repoKey);
-  return { ...parsed.data, since: new Date(since), worktree: { ...worktree, ...paths } };
+  return {
+    ...facts,
+    since: new Date(since),
+    worktree: { ...worktree, warnings: [...worktree.warnings], ...paths },
+  };
+};
+
+/** By path. A list of worktrees reads each of them. */
+const lastRead = new Map<string, { mark: string; facts: z.infer<typeof OwnerFile> }>();
+const mostRead = 10_000;
+
+const readFacts = async (file: string): Promise<z.infer<typeof OwnerFile> | null> => {
+  const text = await readFile(file, { encoding: "utf8", flag: nonBlocking.read }).catch(unlessExhausted);
+  return OwnerFile.safeParse(parseJson(text)).data ?? null;
+};
+
+/** With the machine at its limits, nothing is known about the file. */
+const unlessExhausted = (error: unknown): null => {
+  if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;
+  return null;
 };
 
 const exhausted = new Set(["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EIO", "ESTALE", "ETIMEDOUT"]);

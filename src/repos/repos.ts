@@ -16,6 +16,8 @@ export type WorktreeOnDisk = {
   /** The checkout was finished. */
   ready: boolean;
   directoryExists: boolean;
+  /** Differs after git or somebody else has changed it, as far as the times of its directories tell. */
+  changed: string;
   /** When it was checked out. */
   since: Date;
   /** The instance that owns it. */

@@ -5,6 +5,7 @@ import { cutEnd } from "../lib/tail-buffer.ts";
 import type { OnLimit } from "../profiles/definition.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { JobPatch } from "../store/job-store.ts";
+import { isApproved } from "./asking.ts";
 import { added, nextAfter, waitingUntil } from "./limit.ts";
 import type { LimitSettings, ModelCredential, Next, Try } from "./limit.ts";
 import { type JobTurnOutcome, LostOwnership, spentBy } from "./turn.ts";
@@ -18,7 +19,7 @@ type Agents<Outcome extends JobTurnOutcome> = {
   /** What its processes have come to so far. */
   progress: { agent: TurnOutcome | null };
   /** What the job has left of its wall time. */
-  secondsLeft: (record: JobRecord) => number;
+  secondsLeft: () => number;
   /** Runs one process. */
   start: (record: JobRecord, tried: Try) => Promise<Outcome>;
 };
@@ -31,21 +32,18 @@ export const runUntilOver = async <Outcome extends JobTurnOutcome>(
   { credential, settings, now }: Again,
   { record, run, onLimit, progress, secondsLeft, start }: Agents<Outcome>,
 ): Promise<{ agent: Outcome; then: Next }> => {
-  const began = performance.now();
   let tried: Try = { overloads: 0, usesKey: false };
   let agent = await start(record, tried);
-  const goingOn = (): JobRecord => asLeft(record, agent, { at: now(), workedMs: performance.now() - began });
   for (;;) {
     progress.agent = agent;
     const given = { record, agent, tried, onLimit, credential, settings };
-    const left = secondsLeft(goingOn());
-    const then = nextAfter({ ...given, now: now(), random: Math.random(), secondsLeft: left });
+    const then = nextAfter({ ...given, now: now(), random: Math.random(), secondsLeft: secondsLeft() });
     if (then.kind !== "again") return { agent, then };
     if (then.isAway) await tellPause(run, agent, { ...then, now: now(), most: settings.overloadRetries });
     await delay(then.pauseSeconds * 1000, undefined, { signal: run.signal });
     run.warn(then.warning);
     tried = then.tried;
-    agent = added(agent, await start(goingOn(), tried));
+    agent = added(agent, await start(asLeft(record, agent), tried));
   }
 };
 
@@ -65,16 +63,11 @@ const tellPause = async (
 };
 
 /** The job as the next process of its run finds it. */
-const asLeft = (
-  record: JobRecord,
-  agent: JobTurnOutcome,
-  { at, workedMs }: { at: Date; workedMs: number },
-): JobRecord => ({
+const asLeft = (record: JobRecord, agent: JobTurnOutcome): JobRecord => ({
   ...record,
   ...agentFacts(record, agent),
   asked: null,
-  resumed_at: at.toISOString(),
-  worked_ms: record.worked_ms + workedMs,
+  plan_approved: isApproved(record),
 });
 
 /** What the agent's outcome adds to a job, however it ended. */

@@ -11,7 +11,13 @@ test("the answer to one question is none to the next: a run that is stopped whil
   const held = Promise.withResolvers<null>();
   const given: Promise<typeof answer | null>[] = [Promise.resolve(answer), held.promise];
   const run = { ask: async () => (await given.shift()) ?? null, note: () => undefined };
-  const job = { record: sampleRecord(), run, questions: "ask" as const, questionTtl: 60 };
+  const job = {
+    record: sampleRecord(),
+    run,
+    questions: "ask" as const,
+    questionTtl: 60,
+    now: () => new Date(),
+  };
   const ask = (id: string) =>
     answerAsk(
       job,
@@ -33,28 +39,20 @@ test("the answer to one question is none to the next: a run that is stopped whil
 });
 
 describe("what a job may still use", () => {
-  const now = new Date("2026-01-01T00:01:00Z");
-  const used = { started_at: "2026-01-01T00:00:00Z", num_turns: 7, cost_usd: 0.4, worked_ms: 20_000 };
   const limits = { timeout_seconds: 100, max_turns: 10, max_budget_usd: 1 };
 
-  test.each([
-    ["after it was parked", { resumed_at: "2026-01-01T00:00:50Z" }, 70],
-    ["in a turn to mend red checks", { check_round: 1, worked_ms: 0 }, 40],
-  ])("%s is what its earlier processes have left", (_when, over, timeout_seconds) => {
-    const left = leftOf(sampleRecord({ ...used, ...over, status: "running", unsettled: true }), limits, now);
-    expect(left).toEqual({ timeout_seconds, max_turns: 3, max_budget_usd: 0.6 });
+  test("is what its earlier processes have left, whenever they worked", () => {
+    const record = sampleRecord({ started_at: "2026-01-01T00:00:00Z", num_turns: 7, cost_usd: 0.4 });
+    expect(leftOf(record, limits, 30_400)).toEqual({
+      timeout_seconds: 70,
+      max_turns: 3,
+      max_budget_usd: 0.6,
+    });
   });
 
   test("is a little where nothing is left, and no limit where there is none", () => {
-    const record = sampleRecord({
-      ...used,
-      num_turns: 12,
-      resumed_at: "2026-01-01T00:00:50Z",
-      worked_ms: 99_000,
-      status: "running",
-      unsettled: true,
-    });
+    const record = sampleRecord({ num_turns: 12, cost_usd: 0.4 });
     const none = { timeout_seconds: 100, max_turns: 10, max_budget_usd: null };
-    expect(leftOf(record, none, now)).toEqual({ timeout_seconds: 1, max_turns: 1, max_budget_usd: null });
+    expect(leftOf(record, none, 110_000)).toEqual({ timeout_seconds: 1, max_turns: 1, max_budget_usd: null });
   });
 });

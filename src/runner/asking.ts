@@ -1,12 +1,12 @@
-import type { Ask, TurnOutcome } from "../agents/agent.ts";
+import type { Agent, Ask, SaidMessage, TurnOutcome } from "../agents/agent.ts";
 import type { Answer } from "../contract/answer.ts";
 import type { AgentEvent } from "../contract/event.ts";
 import type { Waiting } from "../contract/job.ts";
 import type { Run } from "../jobs/run.ts";
-import { workedUntil } from "../jobs/settle.ts";
 import type { JobOptions } from "../contract/run-options.ts";
 import type { Limits } from "../profiles/profile.ts";
 import { cutEnd } from "../lib/tail-buffer.ts";
+import { traceIdOf } from "../lib/trace-context.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
 type Asker = {
@@ -15,6 +15,8 @@ type Asker = {
   questions: "ask" | "never" | "fail";
   /** Longest time that a question waits for its answer, seconds. */
   questionTtl: number;
+  /** The time of the store. */
+  now: () => Date;
 };
 
 /** What the agent asks, and the answer that it has got; null: nothing, none. */
@@ -24,7 +26,7 @@ export type Asking = { waiting: Waiting | null; answer: Answer | null };
 export const answerAsk = async (job: Asker, ask: Ask, asking: Asking): Promise<void> => {
   const { record, run } = job;
   const known = record.asked?.waiting.id === ask.id ? record.asked : null;
-  const asked_at = new Date();
+  const asked_at = job.now();
   asking.waiting = known?.waiting ?? {
     kind: ask.kind,
     id: ask.id,
@@ -59,6 +61,32 @@ export const answerText = (given: Answer): string => {
   return given.kind === "send_back" ? `The user does not approve your plan: ${given.feedback}` : "";
 };
 
+/** How an agent that is started again gets the answer to its question; null: it has no answer to get. */
+export type Answering = { how: "asks_again" | "heard" | "lost"; message: SaidMessage } | null;
+
+/**
+ * By its session: its CLI asks again, and gets the answer then; it has heard it before the service noted that; or it has lost the
+ * question, and is told the answer as a message. The message has always the same id, by which it is told once.
+ */
+export const answeringOf = async (
+  { id, asked }: Pick<JobRecord, "id" | "asked">,
+  { agent, transcript }: { agent: Pick<Agent, "findAnswer">; transcript: string | null },
+): Promise<Answering> => {
+  if (!asked?.answer || transcript === null) return null;
+  const { answer, waiting } = asked;
+  const message = { id: messageIdOf(`${id} ${waiting.id}`), text: answerText(answer), when: "next" as const };
+  const words = answer.kind === "send_back" ? JSON.stringify(answer.feedback).slice(1, -1) : "";
+  const how = await agent.findAnswer(transcript, { id: waiting.id, messageId: message.id, words });
+  return { how, message };
+};
+
+const messageIdOf = (name: string): string =>
+  traceIdOf(name).replace(/^(.{8})(.{4}).(.{3}).(.{3})/, "$1-$2-4$3-8$4-");
+
+/** Whether a person has approved its plan, though the agent may not have heard of it. */
+export const isApproved = ({ plan_approved, asked }: JobRecord): boolean =>
+  plan_approved || asked?.answer?.kind === "approve";
+
 /** From its result on, the answer is in the agent's transcript. */
 export const noteTaken = (run: Asker["run"], { waiting, answer }: Asking, event: AgentEvent): void => {
   if (event.type !== "tool_result" || answer === null || event.tool_use_id !== waiting?.id) return;
@@ -90,20 +118,14 @@ export const afterAsking = ({ asking, deferred, questions, stopped }: Ended) => 
   return answer?.kind === "refuse" && deferred ? "refuse" : "go_on";
 };
 
-/** Its CLI did not ask again: the answer is sent as text. */
-export const withLostQuestion = (record: JobRecord): JobRecord => ({
-  ...record,
-  asked: record.asked && { ...record.asked, deferred: false },
-});
-
-/** What a job may still use that goes on: its earlier processes and checks have had their part. */
-export const leftOf = (record: JobRecord, limits: Limits, now: Date): Partial<JobOptions> => {
+/** What a job may still use that has worked so long: its earlier processes and checks have had their part. */
+export const leftOf = (record: JobRecord, limits: Limits, workedMs: number): Partial<JobOptions> => {
   const { options, num_turns, cost_usd } = record;
   const least = (asked: number | null, most: number | null): number =>
     Math.min(asked ?? Infinity, most ?? Infinity);
   const left = (most: number, used: number, smallest: number): number | null =>
     most === Infinity ? null : Math.max(smallest, most - used);
-  const workedSeconds = Math.floor((workedUntil(record, now) ?? 0) / 1000);
+  const workedSeconds = Math.floor(workedMs / 1000);
   return {
     timeout_seconds: left(least(options.timeout_seconds, limits.timeout_seconds), workedSeconds, 1),
     max_turns: left(least(options.max_turns, limits.max_turns), num_turns ?? 0, 1),

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { TurnPart } from "../agents/agent.ts";
 import type { TaskFile } from "../contract/run-options.ts";
@@ -9,17 +10,22 @@ import { giveFiles } from "../store/kept-files.ts";
 export type Attached = { parts: TurnPart[]; said: string | null };
 
 /**
- * Pictures and PDFs become blocks of the message; the others are written into the worktree.
+ * Pictures and PDFs become blocks of the message; the others are written into the worktree, unless it `goesOn` with those that
+ * the agent has got there.
  * @throws NotExchanged
  */
-export const attach = async (files: readonly TaskFile[], worktree: string): Promise<Attached> => {
+export const attach = async (
+  files: readonly TaskFile[],
+  { worktree, goesOn }: { worktree: string; goesOn: boolean },
+): Promise<Attached> => {
   const typed = files.map((file) => ({ file, mediaType: mediaTypeOf(file) }));
   const others = files.filter((_, nth) => typed[nth]?.mediaType === null);
   const given = others.map(({ name, content, encoding }) => ({
     name,
     bytes: Buffer.from(content, encoding),
   }));
-  if (given.length > 0) await giveFiles(given, { worktree, name: exchanged.in });
+  const isThere = goesOn && existsSync(join(worktree, exchanged.in));
+  if (given.length > 0 && !isThere) await giveFiles(given, { worktree, name: exchanged.in });
   return {
     parts: typed.flatMap(({ file, mediaType }) => (mediaType === null ? [] : [partOf(file, mediaType)])),
     said: saidOf(

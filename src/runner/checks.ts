@@ -135,11 +135,12 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     const { worktree, tip, run } = checking;
     const { name } = check;
     const ran = await runOne(checking, check, { before: false, timeLeft });
-    const left = await repos.checkOutCommit(worktree, { commit: tip, tip }, run.signal);
-    const changed = left.slice(0, 20).join(", ");
-    if (left.length > 0)
+    const touched = await repos.checkOutCommit(worktree, { commit: tip, tip }, run.signal);
+    const changed = touched.slice(0, 20).join(", ");
+    if (touched.length > 0)
       run.warn(`The check ${name} changed files, which are no part of the work: ${changed}`);
-    const before = ran.status === "passed" ? null : await runOnBase(checking, check, timeLeft);
+    const left = timeLeft - ran.duration_ms / 1000;
+    const before = ran.status === "passed" ? null : await runOnBase(checking, check, left);
     return { name, ...ran, status: statusOf(ran, { before, mustPass: check.mustPass }), before };
   };
 

@@ -82,14 +82,12 @@ export const interrupted = (
   { agent, facts, checking }: Progress,
 ): Outcome => {
   const reason = signal.reason as Interruption;
-  if (reason !== "cancel" && checking !== null)
-    return { kind: "parked", deferred: false, patch: { ...facts, checking } };
+  if (reason !== "cancel" && checking !== null) return { kind: "parked", patch: { ...facts, checking } };
   const isFenced = reason === "fence";
   const isPrompted = agent?.prompted === true;
   const canRepeat = reason === "shutdown" && !isPrompted;
   // A new attempt would be told the task again.
-  if (canRepeat && record.resumed_at !== null)
-    return { kind: "parked", deferred: record.asked?.deferred === true, patch: {} };
+  if (canRepeat && record.resumed_at !== null) return { kind: "parked", patch: {} };
   // If no instance took over a fenced job after all, it is queued again as a lost one would be.
   if (canRepeat || (reason !== "cancel" && record.retry_lost))
     return { kind: "requeue", patch: { pid: null, process: null } };

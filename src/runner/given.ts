@@ -94,7 +94,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       await ready(record, { ...setup, env }, given);
     else await care.warnOfLeft(given);
     // A setup may remove what is not of the commit.
-    Object.assign(files, await attach(await run.whileReachable(() => filesOf(record)), place.worktree.path));
+    const attached = await run.whileReachable(() => filesOf(record));
+    Object.assign(files, await attach(attached, { worktree: place.worktree.path, goesOn: !isFirst }));
     if (isFirst) for (const { worktree } of [place, ...place.others]) await repos.markAgentWork(worktree);
     return { setup, given };
   };
@@ -135,7 +136,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     };
   };
 
-  const launchOf = async (record: JobRecord, { profile, place, progress, within }: Given) => {
+  const launchOf = async (record: JobRecord, { run, profile, place, progress, within }: Given) => {
     const { own, worktree } = place;
     const isFurther = record.resumed_at !== null || progress.agent !== null;
     const launch = await profile.materialise({
@@ -144,7 +145,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       worktreeId: own.worktreeId,
       repoKey: worktree.repoKey,
       filePath: record.request.file_path,
-      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, new Date()) : {}) },
+      options: { ...record.options, ...(isFurther ? leftOf(record, profile.limits, run.workedMs()) : {}) },
       allowHosts: record.allow_hosts,
     });
     return { ...launch, ...within };

@@ -2,8 +2,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { until } from "../../test/until.ts";
+import { createLog } from "../lib/log.ts";
 import type { StoredMessage } from "../store/job-record.ts";
-import { nextFor, unheard } from "./messages.ts";
+import { nextFor, tellMessages, unheard } from "./messages.ts";
 import { claimJob } from "./runner.fixture.ts";
 
 const stored = (text: string, over: Partial<StoredMessage> = {}): StoredMessage => ({
@@ -86,4 +87,21 @@ describe("a job", () => {
     ]);
     expect([told, left]).toEqual([[], ["Late"]]);
   });
+});
+
+test("a message that an agent does not give back holds up none of the others", async () => {
+  const job = await claimJob("scenario: noop");
+  const first = stored("One");
+  await job.say(first);
+  const said: string[] = [];
+  const process = {
+    say: async ({ text }: { text: string }) => said.push(text) > 0,
+    takeBack: () => new Promise<boolean>(() => undefined),
+  };
+  tellMessages(job.run, process, { log: createLog("silent", (text) => text), begins: null });
+  await until(() => said.includes("One"));
+  await job.run.messages.change(({ id }) => (id === first.id ? { recalled: true } : {}));
+  await job.say(stored("Two"));
+  await until(() => said.includes("Two"));
+  job.interrupt("shutdown");
 });

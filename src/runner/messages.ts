@@ -56,8 +56,15 @@ export const tellMessages = (
       await messages.change(onlyQueued(id, { given: false }));
   };
   const withdraw = (id: string): Promise<unknown> => messages.change(onlyQueued(id, { status: "withdrawn" }));
-  const takeBack = async (id: string): Promise<void> => {
-    if (await process.takeBack(id)) await withdraw(id);
+  /** The others are told meanwhile: a CLI that does not answer holds up nothing. */
+  const takingBack = new Map<string, Promise<unknown>>();
+  const takeBack = (id: string): void => {
+    if (takingBack.has(id)) return;
+    const asking = process.takeBack(id).then((isFree) => isFree && withdraw(id));
+    const asked = asking
+      .catch((err: unknown) => log.warn({ err }, "a message could not be taken back"))
+      .finally(() => takingBack.delete(id));
+    takingBack.set(id, asked);
   };
   const tell = async (): Promise<void> => {
     for await (const all of messages.watch(AbortSignal.any([over.signal, signal]))) {
@@ -66,7 +73,7 @@ export const tellMessages = (
         const next = nextFor(message, given);
         if (next === "say") await say(message);
         else if (next === "withdraw") await withdraw(message.id);
-        else if (next === "take_back") await takeBack(message.id);
+        else if (next === "take_back") takeBack(message.id);
       }
       isEarly = false;
     }
@@ -77,7 +84,9 @@ export const tellMessages = (
     /** What the process has not taken up is free again. */
     [Symbol.asyncDispose]: async () => {
       over.abort();
-      const freed = told.then(async () => given.size > 0 && (await messages.change(freedAfter(given))));
+      const freed = told
+        .then(() => Promise.all(takingBack.values()))
+        .then(async () => given.size > 0 && (await messages.change(freedAfter(given))));
       // A job does not wait for a store that is away: the next process does the same.
       await orAborted(freed, AbortSignal.timeout(freeTimeout)).catch((err: unknown) =>
         log.warn({ err }, "messages that were not heard could not be freed"),

@@ -44,7 +44,7 @@ import {
 } from "./deliver-several.ts";
 import { repositoriesVariable } from "./several.ts";
 import { judge, summaryOf } from "./outcome.ts";
-import { afterAsking, leftOf, withLostQuestion } from "./asking.ts";
+import { afterAsking, isApproved, leftOf } from "./asking.ts";
 import { unheard } from "./messages.ts";
 import { type JobTurnOutcome, LostOwnership, runJobAgent } from "./turn.ts";
 
@@ -119,7 +119,7 @@ export const createRunner = (deps: Dependencies) => {
       run,
       onLimit: profile.onLimit,
       progress,
-      secondsLeft: (record) => leftOf(record, profile.limits, deps.now()).timeout_seconds ?? Infinity,
+      secondsLeft: () => leftOf(job, profile.limits, run.workedMs()).timeout_seconds ?? Infinity,
       start: (record, tried) => runProcess({ ...next, job: record }, tried, given),
     });
     const facts = agentFacts(job, agent);
@@ -136,7 +136,7 @@ export const createRunner = (deps: Dependencies) => {
       return { outcome: await parked(job, run, progress, agent, then.patch) };
     }
     if (!agent.ok) return { outcome: await endWith(job, run, progress, failedRun(agent, run)) };
-    const plan_approved = job.plan_approved || agent.asking.answer?.kind === "approve";
+    const plan_approved = isApproved(job) || agent.asking.answer?.kind === "approve";
     const checking = { report: agent.report, tell: false };
     const ended = { ...job, ...facts, plan_approved, asked: null, checking };
     // A push cannot be undone: a job that another instance owns by now must not be delivered here.
@@ -148,6 +148,7 @@ export const createRunner = (deps: Dependencies) => {
     return { job: ended };
   };
 
+  /** Each process has a launch of its own: an agent can change what the one before was given. */
   const runProcess = async (
     { job: record, said, begins }: Next,
     tried: Try,
@@ -169,19 +170,14 @@ export const createRunner = (deps: Dependencies) => {
       questions: profile.questions,
       plan: record.options.plan ?? profile.plan,
       questionTtl: deps.settings.questionTtl,
+      now: deps.now,
       goesOn: hasBegun({ job: record, said, begins }, tried),
       usesKey: tried.usesKey,
     };
-    // Each process has a launch of its own: an agent can change what the one before was given.
-    const start = async (job: JobRecord) => {
-      const { agent: secrets } = given.secrets;
-      const launch = { ...(await launchOf(job, given)), ...given.forAgent, secrets: hiddenOf(secrets) };
-      const env = { ...launch.env, ...variablesOf(secrets), ...repositoriesVariable(job, worktree, others) };
-      return await runJobAgent({ ...turn, record: job, launch: { ...launch, env } });
-    };
-    const ended = await start(record);
-    const hasLost = record.asked?.deferred === true && !ended.ok && !ended.prompted && ended.reason !== null;
-    return hasLost ? await start(withLostQuestion(record)) : ended;
+    const { agent: secrets } = given.secrets;
+    const launch = { ...(await launchOf(record, given)), ...given.forAgent, secrets: hiddenOf(secrets) };
+    const env = { ...launch.env, ...variablesOf(secrets), ...repositoriesVariable(record, worktree, others) };
+    return await runJobAgent({ ...turn, record, launch: { ...launch, env } });
   };
 
   /** Commits, judges and delivers the work of an agent that finished well. */
@@ -284,7 +280,7 @@ export const createRunner = (deps: Dependencies) => {
   ): Promise<Outcome> => {
     const saved = progress.isThrowaway ? {} : await saveWork(record, progress, run.warn);
     const facts = { ...agentFacts(record, agent), ...saved, ...patch };
-    return { kind: "parked", deferred: agent.deferred, patch: facts };
+    return { kind: "parked", patch: facts };
   };
 
   /** Saves what is in the worktree, then reports how the run ended. */

@@ -117,13 +117,13 @@ export const createSaving = (deps: Saving) => {
     });
     // It ended well: retention handles its worktree like that of any other such job.
     if (record.status !== "cancelled" && wasPushed(record)) return { requeue: false, patch: {} };
+    // A check of the commit that the work began with may have been under way.
+    if (record.checking !== null && record.commit_sha !== null && worktree !== null)
+      await checkedOut(worktree, record.commit_sha);
     const again = mayRunAgain(record);
     if (record.status === "running" && (again || outlivesInstance(record)))
       return { requeue: true, patch: {} };
     const warnings = [...record.warnings, ...leftWarnings(left)];
-    // A check of the commit that the work began with may have been under way.
-    if (record.checking !== null && record.commit_sha !== null && worktree !== null)
-      await checkedOut(worktree, record.commit_sha);
     const isThrowaway = record.read_only === true;
     const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
     return { requeue: false, patch: { ...saved, warnings } };

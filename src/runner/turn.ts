@@ -18,7 +18,7 @@ import type { Profiles } from "../profiles/profile.ts";
 import type { Worktree } from "../repos/repos.ts";
 import type { JobRecord, StoredMessage } from "../store/job-record.ts";
 import type { Attached } from "./attached.ts";
-import { answerAsk, answerText, noteTaken, type Asking } from "./asking.ts";
+import { answerAsk, answeringOf, isApproved, noteTaken, type Answering, type Asking } from "./asking.ts";
 import type { JobPatch } from "../store/job-store.ts";
 import { othersText, type Other } from "./several.ts";
 import { noteHeard, tellMessages } from "./messages.ts";
@@ -53,13 +53,16 @@ type JobTurn = {
   begins: StoredMessage | null;
   /** Longest time that a question waits for its answer, seconds. */
   questionTtl: number;
+  /** The time of the store. */
+  now: () => Date;
   /** Whether its session's turn ended early and goes on: it is not told the task again. */
   goesOn: boolean;
   /** Whether it uses ANTHROPIC_API_KEY in the place of the usual credential. */
   usesKey: boolean;
 };
 
-type StartedTurn = JobTurn & Pick<AgentProcess, "sandbox"> & { asking: Asking; session: Session };
+type StartedTurn = JobTurn &
+  Pick<AgentProcess, "sandbox"> & { asking: Asking; answering: Answering; session: Session };
 
 /** Thrown before the prompt when the run no longer owns the job: the agent is ended before it has done anything. */
 export class LostOwnership extends Error {
@@ -78,8 +81,11 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   const { record, run, launch } = job;
   const session = await chooseSession(job);
   run.signal.throwIfAborted();
-  const goesOn = job.goesOn && session.resumeFrom !== null && !record.asked?.answer;
+  const answering = await answeringOf(record, { agent: job.agent, transcript: session.resumeFrom });
+  const goesOn = job.goesOn && session.resumeFrom !== null && answering === null;
   const begins = goesOn ? null : job.begins;
+  const message = answering?.how === "lost" ? answering.message : begins;
+  const isPlanned = answering?.how === "asks_again" ? record.plan_approved : isApproved(record);
   const started = await job.agent.start({
     id: record.id,
     attempt: record.attempt,
@@ -92,7 +98,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
     hears: true,
     goesOn,
     usesKey: job.usesKey,
-    asks: { question: job.questions !== "never", plan: job.plan && !job.record.plan_approved },
+    asks: { question: job.questions !== "never", plan: job.plan && !isPlanned },
     traceparent: traceparentOf(record.id, record.attempt),
   });
   if (!started.ok) {
@@ -101,9 +107,12 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   }
   const broken = new AbortController();
   const turn = started.process.turn({
-    content: goesOn ? [] : contentOf(job, session.resumeFrom !== null),
+    content:
+      goesOn || message !== null || answering?.how === "asks_again"
+        ? []
+        : contentOf(job, session.resumeFrom !== null),
     onAsk: (ask) => void answerAsk(job, ask, asking).catch((error: unknown) => broken.abort(error)),
-    ...(begins !== null && { begins }),
+    ...(message !== null && { begins: message }),
     appendSystemPrompt: null,
     effort: null,
     timeoutSeconds: launch.timeoutSeconds,
@@ -111,7 +120,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
     isLast: true,
     signal: AbortSignal.any([run.signal, broken.signal]),
   });
-  const given = { ...job, sandbox: started.process.sandbox, asking, session };
+  const given = { ...job, sandbox: started.process.sandbox, asking, answering, session };
   await using _telling = tellMessages(run, started.process, { log: job.log, begins });
   const outcome = await publishTurn(given, turn, broken);
   if (outcome.costUsd === null && hasTokens(outcome.usage)) run.warn(unknownCost(outcome.model));
@@ -135,17 +144,10 @@ const endedIn = async (job: StartedTurn, sessionId: string | null) => {
   return { sessionId, sessionCwd: job.directory };
 };
 
-/** Nothing for a session whose CLI asks again by itself; it has lost the question otherwise. */
 const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
-  const { asked } = job.record;
-  if (job.begins !== null) return [];
-  if (job.said !== null)
-    return isResumed
-      ? [{ type: "text", text: job.said }]
-      : [...job.files.parts, { type: "text", text: `${promptOf(job, isResumed)}\n\n${job.said}` }];
-  if (asked === null || asked.answer === null || !isResumed)
-    return [...job.files.parts, { type: "text", text: promptOf(job, isResumed) }];
-  return asked.deferred ? [] : [{ type: "text", text: answerText(asked.answer) }];
+  if (job.said !== null && isResumed) return [{ type: "text", text: job.said }];
+  const text = [promptOf(job, isResumed), ...(job.said === null ? [] : [job.said])].join("\n\n");
+  return [...job.files.parts, { type: "text", text }];
 };
 
 /** Records and publishes what a turn yields. What cannot be published ends the turn, by `broken`. */
@@ -159,6 +161,8 @@ const publishTurn = async (
   for await (const event of turn) {
     if (event.type === "ended") return event.outcome;
     if (event.type === "ready") await recordStart(job, event.identity);
+    else if (event.type === "message" && event.id === job.answering?.message.id)
+      run.note({ asked: null }, { lazy: false });
     else if (event.type === "message") await noteHeard(run, event);
     else if (event.type === "spent") run.note(spentBy(record, event.spent), { lazy: false });
     else if (!broken.signal.aborted) {
@@ -175,7 +179,7 @@ const publishTurn = async (
 
 /** Before the agent gets its prompt. @throws LostOwnership */
 const recordStart = async (job: StartedTurn, identity: ProcessIdentity): Promise<void> => {
-  const { record, run, worktree, launch, session } = job;
+  const { record, run, worktree, launch, session, answering } = job;
   // Before the record: a crash in between repeats the line instead of losing it.
   if (!isNoted(record, session.id)) await job.profiles.noteSession(session.id, record);
   const isOwner = await run.record({
@@ -190,6 +194,9 @@ const recordStart = async (job: StartedTurn, identity: ProcessIdentity): Promise
     read_only: job.readOnly,
     checking: null,
     waiting: null,
+    salvage_ref: null,
+    ...(answering?.how === "heard" && { asked: null }),
+    ...(answering !== null && answering.how !== "asks_again" && { plan_approved: isApproved(record) }),
     sandbox: { ...job.sandbox, denied: record.sandbox?.denied ?? [] },
     ...(launch.model === null ? {} : { model: launch.model }),
   });

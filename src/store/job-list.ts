@@ -71,11 +71,11 @@ const indexesOf = (status: ListQuery["status"], session: string): string[] => {
 export const byAge = (a: Position, b: Position): number => a.at - b.at || (a.id < b.id ? -1 : 1);
 
 /** The end of a page as an opaque text. */
-const toCursor = ({ at, id }: Position): string => `${at}_${id}`;
+export const toCursor = ({ at, id }: Position): string => `${at}_${id}`;
 
 /** @throws ServiceError `invalid_request` when `toCursor` did not make the text */
-const parseCursor = (cursor: string): Position => {
-  const match = /^(\d{1,15})_([0-9a-f-]{36})$/.exec(cursor);
+export const parseCursor = (cursor: string): Position => {
+  const match = /^(\d{1,15})_([0-9a-f-]{36}(?:-[A-Za-z0-9_-]{1,60})?)$/.exec(cursor);
   if (match === null) {
     throw new ServiceError("invalid_request", "cursor: must be the next_cursor of an earlier page");
   }

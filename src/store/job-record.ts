@@ -40,10 +40,10 @@ export type JobRecord = Omit<Job, "messages"> & {
   /** The commit that was checked out when its first agent started; null: none was, or it has not started. */
   first_head: string | null;
   /**
-   * What its agent asks, and the answer; kept until the agent goes on with it. `deferred`: its CLI asks again when the session
-   * is resumed; otherwise the question may be lost there, and the answer is sent as text. Null: there is nothing.
+   * What its agent asks, and the answer; kept until the agent has it. Its session says whether the CLI asks again. Null: there
+   * is nothing.
    */
-  asked: { waiting: Waiting; answer: Answer | null; deferred: boolean } | null;
+  asked: { waiting: Waiting; answer: Answer | null } | null;
   /** How often its agent was told of red checks. */
   check_round: number;
   /**
@@ -62,7 +62,7 @@ export type JobRecord = Omit<Job, "messages"> & {
   plan_approved: boolean;
   /** When the present process was started for a job that had been parked; null: it has not been. */
   resumed_at: string | null;
-  /** How long processes worked on it before the present one, ms. */
+  /** How long processes have worked on it, ms; of one that runs, as far as it was noted. */
   worked_ms: number;
   /** Whether what it cost is booked in the telemetry database; null until it has ended. */
   booked: boolean | null;
@@ -132,6 +132,10 @@ const unheard = ({ id, status, messages }: JobRecord): string[] => {
 
 /** Whether it waits without a process: nothing of it runs until it goes on. */
 export const isParked = ({ status, unsettled }: JobRecord): boolean => status === "running" && !unsettled;
+
+/** Whether it was parked because its instance was lost, which has not cleaned up after it. */
+export const isParkedByLoss = (record: JobRecord): boolean =>
+  isParked(record) && record.instance_epoch !== null;
 
 /**
  * From when on a job can go on that is parked or held, ms since the epoch; Infinity: when it is answered; null: it is

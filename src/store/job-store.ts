@@ -32,6 +32,9 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
     return await create(record, max, answer.by);
   };
 
+  /** The jobs that made worktrees, by the id of both, that nothing can happen to any more. */
+  const makers = new Map<string, ReturnType<typeof useOf>>();
+
   return {
     /**
      * Stores nothing when the idempotency key is known, and returns its record. Refuses when `maxQueued` jobs wait already,
@@ -119,18 +122,16 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
       if (!isJobId(worktreeId)) return [];
       const [others, maker] = await Promise.all([
         records.list(worktreeUses(worktreeId)),
-        records.get(worktreeId),
+        makers.get(worktreeId) ?? records.get(worktreeId),
       ]);
       const uses = others.flatMap(({ value = "", ...position }) => {
         const use = parsed<[JobStatus, boolean, number | null]>(value);
         return use === null ? [] : { ...position, status: use[0], unsettled: use[1], ended: use[2] };
       });
-      if (maker !== null) {
-        const { id, status, ended_at, created_at } = maker;
-        const unsettled = maker.unsettled || isParked(maker);
-        const ended = ended_at === null ? null : Date.parse(ended_at);
-        uses.push({ id, at: Date.parse(created_at), status, unsettled, ended });
-      }
+      const made = maker !== null && "created_at" in maker ? useOf(maker) : maker;
+      if (made !== null) uses.push(made);
+      if (makers.size >= mostMakers) makers.clear();
+      if (made !== null && isFinal(made.status) && !made.unsettled) makers.set(worktreeId, made);
       return uses.toSorted(byAge).map(({ id, at: _a, ...use }) => ({ jobId: id, ...use }));
     },
 
@@ -280,6 +281,14 @@ const limitEntries = (record: JobRecord): IndexEntry[] => {
     { index: limitOf(limit.credential), at },
   ];
 };
+
+const useOf = ({ id, status, ended_at, created_at, ...record }: JobRecord) => {
+  const unsettled = record.unsettled || isParked({ ...record, id, status, ended_at, created_at });
+  const ended = ended_at === null ? null : Date.parse(ended_at);
+  return { id, at: Date.parse(created_at), status, unsettled, ended };
+};
+
+const mostMakers = 10_000;
 
 /** A run that has not been cleaned up: see `UnsettledRun`. */
 const runOf = ({ pod_name, instance_epoch, ended_at, ttl_seconds }: JobRecord): string => {

@@ -42,6 +42,16 @@ test("files are kept by path, with their bytes, and are removed with the job", a
   expect(await readdir(root)).toEqual([]);
 });
 
+test("what was kept before stays when the directory cannot be read any more", async () => {
+  const { kept, root, worktree, keep } = await left("mkdir -p .svc/out; echo one > .svc/out/a");
+  await keep();
+  execFileSync("/bin/bash", ["-ec", "rm -r .svc/out; ln -s /etc .svc/out"], { cwd: worktree });
+  await expect(keep()).rejects.toThrow(NotExchanged);
+  expect((await kept.open(jobId, "a"))?.bytes).toBe(4);
+  await kept.remove(jobId);
+  expect(await readdir(root)).toEqual([]);
+});
+
 test("a worktree without the directory leaves nothing", async () => {
   expect(await (await left("true")).keep()).toEqual({ files: [], warnings: [] });
   expect(await (await left("mkdir -p .svc/out")).keep()).toEqual({ files: [], warnings: [] });

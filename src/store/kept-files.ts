@@ -32,22 +32,27 @@ export const createKeptFiles = (root: string, limits = keptLimits) => {
     if (!isJobId(jobId)) throw new Error(`${JSON.stringify(jobId)} is not the id of a job`);
     return join(root, jobId);
   };
+  const halfOf = (jobId: string): string => `${directoryOf(jobId)}.half`;
   return {
     /**
-     * Keeps the files that are now in the directory `name` of a worktree, in place of those that were kept before. Follows no
-     * link. Resolves to them by path, and what was left out; a directory that is not there is empty.
+     * Keeps the files that are now in the directory `name` of a worktree, in place of those that were kept before; those stay
+     * when it fails. Follows no link. Resolves to them by path, and what was left out; a directory that is not there is empty.
      * @throws NotExchanged
      */
     keep: async (
       jobId: string,
       { worktree, name }: { worktree: string; name: string },
     ): Promise<{ files: JobFile[]; warnings: string[] }> => {
-      const to = directoryOf(jobId);
-      await rm(to, { recursive: true, force: true });
+      const [to, half] = [directoryOf(jobId), halfOf(jobId)];
+      await rm(half, { recursive: true, force: true });
       await using from = await openBelow(worktree, name);
-      if (from === null) return { files: [], warnings: [] };
-      const found = await listed(from.handle);
-      return await copied(found, { from: from.handle, to, name, limits });
+      const kept =
+        from === null
+          ? { files: [], warnings: [] }
+          : await copied(await listed(from.handle), { from: from.handle, to: half, name, limits });
+      await rm(to, { recursive: true, force: true });
+      if (kept.files.length > 0) await rename(half, to);
+      return kept;
     },
     /** Its size and what reads it, once; null: it is not on this disk. `path`: one of those that were kept. */
     open: async (
@@ -58,7 +63,10 @@ export const createKeptFiles = (root: string, limits = keptLimits) => {
       const found = await lstat(file).catch(() => null);
       return found?.isFile() === true ? { bytes: found.size, read: () => createReadStream(file) } : null;
     },
-    remove: (jobId: string): Promise<void> => rm(directoryOf(jobId), { recursive: true, force: true }),
+    remove: async (jobId: string): Promise<void> => {
+      for (const each of [directoryOf(jobId), halfOf(jobId)])
+        await rm(each, { recursive: true, force: true });
+    },
   };
 };
 

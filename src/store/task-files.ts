@@ -19,13 +19,18 @@ export const taskFilesKind: Kind<Piece> = {
 
 /** The files that were submitted with jobs. Rejects with `ServiceError("store_unavailable")`. */
 export const createTaskFiles = (records: Records<Piece>) => ({
+  /** All of them, or none. */
   put: async (jobId: string, files: TaskFile[]): Promise<void> => {
     const json = JSON.stringify(files);
     const pieces = Math.ceil(json.length / pieceLength);
-    // The first one last: without it there are none.
-    for (let n = pieces - 1; n >= 0; n -= 1) {
-      const text = json.slice(n * pieceLength, (n + 1) * pieceLength);
-      await records.change(`${jobId}.${n}`, () => ({ text, pieces }));
+    const change = (n: number, piece: Piece | null) => records.change(`${jobId}.${n}`, () => piece);
+    try {
+      // The first one last: without it there are none.
+      for (let n = pieces - 1; n >= 0; n -= 1)
+        await change(n, { text: json.slice(n * pieceLength, (n + 1) * pieceLength), pieces });
+    } catch (error) {
+      for (let n = 0; n < pieces; n += 1) await change(n, null).catch(() => undefined);
+      throw error;
     }
   },
   /** Null: there are none. */

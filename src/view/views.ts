@@ -31,7 +31,11 @@ export const views = {
   },
   list_profiles: ({ profiles }, layout) =>
     profiles.map((profile) => profileEntry(profile, layout)).join("\n\n") || "No profiles",
-  list_worktrees: ({ worktrees }, layout) => worktreeTable(worktrees, layout),
+  list_worktrees: ({ worktrees, next_cursor: next }, layout) =>
+    [
+      worktreeTable(worktrees, layout),
+      ...(next === null ? [] : [`There are more: svc worktrees list --cursor ${next}`]),
+    ].join("\n"),
   get_worktree: ({ worktree }, layout) => worktreePage(worktree, layout),
   cleanup_worktrees: (answer, layout) =>
     answer.results.length === 0 ? "No worktree is that old" : cleanupReport(answer, layout),

@@ -60,6 +60,7 @@ export const worktreePage = (worktree: Worktree, layout: Layout): string => {
       ["Branch", optional(worktree.branch)],
       ["Path", optional(worktree.path)],
       ["Size", worktree.size_bytes === null ? null : bytes(worktree.size_bytes)],
+      ["Measured", optional(worktree.measured_at)],
       ["Pushed", pushed(worktree)],
       ["Saved work", ref === null ? null : savedWork({ ref, gitDir: worktree.cached_clone, id })],
       warningsFact(worktree.warnings),

@@ -31,12 +31,13 @@ export const createDisks = (settings: DiskSettings, now: () => Date) => {
   return {
     volumes,
     /**
-     * `least`: bytes that must be free although the settings ask for less.
+     * `least`: bytes that must be free although the settings ask for less. `only`: the disk that is to be written to.
      * @throws ServiceError `disk_full`
      */
-    requireRoom: async (least = 0): Promise<void> => {
+    requireRoom: async (least = 0, only: Volume["purpose"] | null = null): Promise<void> => {
       const floor = Math.max(minFreeBytes, least);
-      const full = (await volumes()).find(({ free_bytes }) => free_bytes !== null && free_bytes < floor);
+      const written = (await volumes()).filter(({ purpose }) => only === null || purpose === only);
+      const full = written.find(({ free_bytes }) => free_bytes !== null && free_bytes < floor);
       if (full === undefined) return;
       const what =
         floor > minFreeBytes

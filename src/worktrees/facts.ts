@@ -3,7 +3,9 @@ import { repoKey } from "../repos/url.ts";
 import { mainId } from "../repos/several.ts";
 import type { WorktreeOnDisk } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
+import { byAge } from "../store/job-list.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
+import type { Position } from "../store/records.ts";
 import type { WorktreeRecord } from "../store/worktree-store.ts";
 import type { Dependencies } from "./dependencies.ts";
 
@@ -103,11 +105,25 @@ const factsOfJobs = async (
   return { ...facts, onDisk: null, otherHost: { podName, isAlive: await isAlive(podName) }, about };
 };
 
-/** All that are, or should be, on disk. */
-export const lookUpAll = async (sources: FactSources): Promise<WorktreeFacts[]> => {
-  const [prepared, onDisk] = await Promise.all([sources.records.list(), sources.repos.listWorktreeIds()]);
-  const there = prepared.filter(({ status }) => status !== "removed").map(({ worktree_id }) => worktree_id);
-  const all = await Promise.all([...new Set([...there, ...onDisk])].map((id) => lookUp(sources, id)));
+/** All that are, or should be, on disk: oldest first. Some may prove to be none. */
+export const listByAge = async ({ records, repos }: FactSources): Promise<Position[]> => {
+  const [prepared, onDisk] = await Promise.all([records.list(), repos.listWorktreeIds()]);
+  const there = prepared.filter(({ status }) => status !== "removed");
+  const made = new Map(there.map(({ worktree_id, created_at }) => [worktree_id, Date.parse(created_at)]));
+  const others = onDisk.filter((id) => !made.has(id));
+  const since = await Promise.all(others.map((id) => repos.worktreeSince(id)));
+  for (const [nth, id] of others.entries()) made.set(id, since[nth]?.getTime() ?? 0);
+  return Array.from(made, ([id, at]) => ({ id, at })).toSorted(byAge);
+};
+
+export const lookUpAll = async (sources: FactSources): Promise<WorktreeFacts[]> =>
+  lookUpThese(sources, await listByAge(sources));
+
+export const lookUpThese = async (
+  sources: FactSources,
+  positions: readonly Position[],
+): Promise<WorktreeFacts[]> => {
+  const all = await Promise.all(positions.map(({ id }) => lookUp(sources, id)));
   return all.filter((known) => known !== null).filter((known) => !isGone(known));
 };
 

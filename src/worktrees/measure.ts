@@ -1,77 +1,118 @@
 import pLimit from "p-limit";
+import { orAborted } from "../lib/wait.ts";
+import { mainId } from "../repos/several.ts";
 import { lockOf } from "../store/locks.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { isActive, type WorktreeFacts } from "./facts.ts";
 
-type Sources = Pick<Dependencies, "repos" | "jobs" | "locks" | "log" | "closing">;
+type Sources = Pick<Dependencies, "repos" | "jobs" | "locks" | "now" | "log" | "closing">;
 
-/** How long a measurement is cached, ms: lists are requested repeatedly, and each measurement starts git. */
-const cacheMs = 5000;
+/** What is known of a worktree; null: nothing is. `at`: when it was measured. */
+export type Measured = { size: number | null; pushed: boolean | null; at: Date };
 
-/** Measures worktrees, a few at once. Null where something is unknown: that must not fail the rest of a list. */
-export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) => {
+/** How long a measurement holds where a change may leave no trace: of one worktree that is asked for, and of clones, ms. */
+const freshMs = 5000;
+
+/** How long the size of a worktree holds in which a job is at work, ms. */
+const busyMs = 30_000;
+
+/** How long it holds that something is not pushed: the remote may have it by now, ms. */
+const unpushedMs = 600_000;
+
+/** How long a list waits for the worktrees that were never measured, ms. */
+const firstMs = 500;
+
+/**
+ * Measures worktrees, a few at once. A measurement holds until something can have changed: the jobs in the worktree, its
+ * directory, the agent's clone, or what the remote was seen to have. What cannot be measured is null: that must not fail the
+ * rest of a list.
+ */
+export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sources) => {
   const limit = pLimit(4);
-  const cached = new Map<string, { state: string; value: Promise<unknown> }>();
-
-  /** Callers share a measurement while it is fresh and `state` is the same. */
-  const share = <Value>(key: string, state: string, measure: () => Promise<Value>): Promise<Value> => {
-    const last = cached.get(key);
-    if (last?.state === state) return last.value as Promise<Value>;
-    const value = measure();
-    const entry = { state, value };
-    cached.set(key, entry);
-    const forget = (): void => void (cached.get(key) === entry && cached.delete(key));
-    value.then(() => setTimeout(forget, cacheMs).unref(), forget);
-    return value;
-  };
-
-  /** A job that came or ended makes earlier measurements invalid. */
-  const measureOf = <Value>(
-    { id, onDisk, uses }: WorktreeFacts,
-    what: string,
-    work: () => Promise<Value>,
-  ): Promise<Value | null> =>
-    share(`${what} ${id}`, JSON.stringify([onDisk?.directoryExists, uses]), () =>
-      limit(work).catch((err: unknown) => {
-        log.warn({ err, worktree: id }, `${what} could not be measured`);
-        return null;
-      }),
-    );
+  const known = new Map<string, Measured & { state: string }>();
+  const measuring = new Map<string, Promise<Measured>>();
+  let caches: { at: number; usage: ReturnType<typeof repos.cacheUsage> } | null = null;
 
   /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
   const whileFree = async <Value>(
     id: string,
     work: (signal: AbortSignal) => Promise<Value>,
   ): Promise<Value | null> => {
-    await using lock = await locks.take(lockOf.worktree(id));
-    if (lock === null || (await jobs.usesOfWorktree(id)).some(isActive)) return null;
+    await using lock = await locks.take(lockOf.worktree(mainId(id)));
+    if (lock === null || (await jobs.usesOfWorktree(mainId(id))).some(isActive)) return null;
     return await work(AbortSignal.any([closing, lock.lost]));
   };
 
-  const sizeOf = async (known: WorktreeFacts): Promise<number | null> => {
-    const { onDisk } = known;
-    if (onDisk?.directoryExists !== true) return null;
-    return await measureOf(known, "the size", () => repos.worktreeSize(onDisk.worktree, closing));
+  const orNull = <Value>(id: string, what: string, value: Promise<Value>): Promise<Value | null> =>
+    value.catch((err: unknown) => {
+      log.warn({ err, worktree: id }, `${what} could not be measured`);
+      return null;
+    });
+
+  const measure = async ({ id, onDisk }: WorktreeFacts, state: string): Promise<Measured> => {
+    const at = now();
+    const [size, pushed] = await Promise.all([
+      onDisk?.directoryExists === true
+        ? orNull(id, "the size", repos.worktreeSize(onDisk.worktree, closing))
+        : null,
+      onDisk?.ready === true
+        ? orNull(
+            id,
+            "whether all is pushed",
+            whileFree(id, (signal) => repos.isPushed(onDisk.worktree, signal)),
+          )
+        : null,
+    ]);
+    known.set(id, { size, pushed, at, state });
+    return { size, pushed, at };
   };
 
-  const pushedOf = async (known: WorktreeFacts): Promise<boolean | null> => {
-    const { id, onDisk } = known;
-    if (onDisk?.ready !== true) return null;
-    return await measureOf(known, "whether all is pushed", () =>
-      whileFree(id, (signal) => repos.isPushed(onDisk.worktree, signal)),
-    );
+  /** Callers share a measurement of one state. */
+  const begin = (facts: WorktreeFacts, state: string): Promise<Measured> => {
+    const key = `${facts.id} ${state}`;
+    const running =
+      measuring.get(key) ?? limit(() => measure(facts, state)).finally(() => measuring.delete(key));
+    measuring.set(key, running);
+    return running;
+  };
+
+  const holds = (facts: WorktreeFacts, state: string, ms: number): boolean => {
+    const last = known.get(facts.id);
+    return last?.state === state && now().getTime() - last.at.getTime() < ms;
+  };
+
+  const measureOne = async (facts: WorktreeFacts): Promise<Measured> => {
+    const state = stateOf(facts);
+    const last = known.get(facts.id);
+    return last !== undefined && holds(facts, state, freshMs) ? last : await begin(facts, state);
+  };
+
+  /** Answers at once with what is known; measures in the background what may have changed. */
+  const measureAll = async (all: readonly WorktreeFacts[]): Promise<(Measured | null)[]> => {
+    const first = all.map((facts) => {
+      const state = stateOf(facts);
+      const last = known.get(facts.id);
+      if (holds(facts, state, longestOf(facts, last?.pushed ?? null))) return null;
+      const measured = begin(facts, state);
+      return last === undefined ? measured : null;
+    });
+    await orAborted(Promise.all(first), AbortSignal.timeout(firstMs)).catch(() => undefined);
+    return all.map(({ id, uses }) => {
+      const last = known.get(id);
+      return last === undefined ? null : { ...last, pushed: uses.some(isActive) ? null : last.pushed };
+    });
   };
 
   return {
     /** The next measurement is fresh. */
-    forget: (id: string): void => {
-      for (const key of cached.keys()) if (key.endsWith(` ${id}`)) cached.delete(key);
+    forget: (id: string): void => void known.delete(id),
+    /** Forgets all other worktrees. */
+    keepOnly: (ids: ReadonlySet<string>): void => {
+      for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
     },
-    size: sizeOf,
-    measure: async (known: WorktreeFacts) => {
-      const [size, pushed] = await Promise.all([sizeOf(known), pushedOf(known)]);
-      return { size, pushed };
-    },
+    size: async (facts: WorktreeFacts): Promise<number | null> => (await measureOne(facts)).size,
+    measure: measureOne,
+    measureAll,
     /** The things that git cannot save of it now; an agent may be at work in it. */
     unsavable: async ({ id, onDisk }: WorktreeFacts): Promise<string[]> => {
       if (onDisk?.directoryExists !== true) return [];
@@ -84,8 +125,22 @@ export const createMeasuring = ({ repos, jobs, locks, log, closing }: Sources) =
         []
       );
     },
-    caches: (): ReturnType<typeof repos.cacheUsage> => share("clones", "", () => repos.cacheUsage(closing)),
+    caches: (): ReturnType<typeof repos.cacheUsage> => {
+      const at = now().getTime();
+      if (caches === null || Math.abs(at - caches.at) >= freshMs)
+        caches = { at, usage: repos.cacheUsage(closing) };
+      return caches.usage;
+    },
   };
+};
+
+const stateOf = ({ onDisk, uses }: WorktreeFacts): string =>
+  JSON.stringify([uses, onDisk?.ready, onDisk?.changed]);
+
+/** How long a measurement may hold in a list, ms. */
+const longestOf = ({ uses, onDisk }: WorktreeFacts, pushed: boolean | null): number => {
+  if (uses.some(isActive) || (pushed === null && onDisk?.ready === true)) return busyMs;
+  return pushed === false ? unpushedMs : Infinity;
 };
 
 export type Measuring = ReturnType<typeof createMeasuring>;

@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
+import { until } from "../../test/until.ts";
 import { createLog } from "../lib/log.ts";
 import type { Repos, WorktreeOnDisk } from "../repos/repos.ts";
-import { createLocalLocks } from "../store/locks.ts";
+import { createLocalLocks, lockOf } from "../store/locks.ts";
 import { openFilesRecords } from "../store/files-records.ts";
 import { createWorktreeStore, worktreeKind } from "../store/worktree-store.ts";
 import type { WorktreeUse } from "../store/job-store.ts";
@@ -29,11 +30,13 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
   await records.create(record);
   const { worktree_id: id } = record;
   const closing = new AbortController();
-  const scene = { now: start, uses: [] as WorktreeUse[], removed: 0, tries: 0 };
+  const locks = createLocalLocks();
+  const scene = { now: start, uses: [] as WorktreeUse[], further: [] as string[], removed: 0, tries: 0 };
   const onDisk = {
     worktree: { worktreeId: id, path: record.path },
     ready: true,
     directoryExists: true,
+    changed: "1",
     instance: "pod",
     since: new Date(start),
     isThrowaway: false,
@@ -42,7 +45,9 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
   const repos: Partial<Repos> = {
     expireRefs: async () => 0,
     readWorktree: async () => (scene.removed === 0 ? onDisk : null),
-    listWorktreeIds: async () => [],
+    listWorktreeIds: async () => scene.further,
+    worktreeSince: async () => new Date(start),
+    savedClone: () => "/saved.git",
     worktreePath: (name) => join("/worktrees", name),
     isPushed: async () => true,
     removeWorktree: async () => {
@@ -56,7 +61,7 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
     records,
     repos: repos as Repos,
     jobs: { usesOfWorktree: async () => scene.uses, update: async () => null, get: async () => null },
-    locks: createLocalLocks(),
+    locks,
     settings: {
       podName: "pod",
       shared: true,
@@ -72,7 +77,8 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
     closing: closing.signal,
   };
   const worktrees = createWorktrees(deps as Dependencies);
-  return { scene, id, records, closing, tidy: () => worktrees.applyRetention(new AbortController().signal) };
+  const tidy = (): Promise<void> => worktrees.applyRetention(new AbortController().signal);
+  return { scene, id, records, onDisk, worktrees, locks, closing, tidy };
 };
 
 const use = (over: Partial<WorktreeUse>): WorktreeUse => ({
@@ -155,4 +161,86 @@ test("a worktree whose removal has begun is not said to be usable, nor to be los
   expect(worktreeStatus(known({ removing: true }, onDisk)).status).toBe("failed");
   expect(worktreeStatus(known({ removing: true }, null)).status).toBe("removed");
   expect(worktreeStatus(known({}, null)).status).toBe("failed");
+});
+
+/** A prepared worktree, and how often it was measured. */
+const measuredWorld = async (pushed = true) => {
+  const counts = { size: 0, pushed: 0 };
+  const worktreeSize = async (): Promise<number> => (counts.size += 1);
+  const isPushed = async (): Promise<boolean> => ((counts.pushed += 1), pushed);
+  const made = await world({ repos: { worktreeSize, isPushed } });
+  const list = async () => (await made.worktrees.list({ limit: 100, cursor: "" })).worktrees;
+  return { ...made, counts, list };
+};
+
+test("a list measures a worktree once, and again only when something can have changed; one that is asked for is measured anew", async () => {
+  const { scene, id, counts, onDisk, worktrees, list } = await measuredWorld();
+  const at = new Date(start).toISOString();
+  for (let day = 0; day < 3; day += 1) {
+    scene.now = start + day * 24 * hour;
+    expect(await list()).toMatchObject([{ size_bytes: 1, pushed: true, measured_at: at }]);
+  }
+  expect(counts).toEqual({ size: 1, pushed: 1 });
+  // Git, or a person, has changed something: the answer is what is known, and the next one knows more.
+  onDisk.changed = "2";
+  expect(await list()).toMatchObject([{ size_bytes: 1, measured_at: at }]);
+  const later = new Date(scene.now).toISOString();
+  await until(async () => (await list())[0]?.measured_at === later);
+  // A job has worked in it.
+  scene.uses = [use({ ended: scene.now })];
+  await list();
+  await until(async () => (await list())[0]?.size_bytes === 3);
+  expect(counts).toEqual({ size: 3, pushed: 3 });
+  scene.now += 60_000;
+  expect(await worktrees.get(id)).toMatchObject({ size_bytes: 4 });
+  expect(await worktrees.get(id)).toMatchObject({ size_bytes: 4 });
+});
+
+test("what the remote did not have may be there by now; while a job is at work nobody else's git runs in the worktree", async () => {
+  const { scene, counts, list } = await measuredWorld(false);
+  await list();
+  scene.now += 599_000;
+  await list();
+  expect(counts.pushed).toBe(1);
+  scene.now += 2000;
+  await list();
+  await until(() => counts.pushed === 2);
+  scene.uses = [use({ status: "running", unsettled: true, ended: null })];
+  await list();
+  await until(() => counts.size === 3);
+  expect(await list()).toMatchObject([{ status: "in_use", pushed: null }]);
+  expect(counts.pushed).toBe(2);
+});
+
+test("a further repository's worktree is not measured while its job is at work, or somebody has the worktree of that", async () => {
+  const { scene, id, counts, onDisk, worktrees, locks } = await measuredWorld();
+  scene.further = [`${id}-lib`];
+  onDisk.worktree.worktreeId = `${id}-lib`;
+  scene.uses = [use({ status: "running", unsettled: true, ended: null })];
+  const get = () => worktrees.get(`${id}-lib`);
+  expect(await get()).toMatchObject({ pushed: null });
+  scene.uses = [];
+  await using held = await locks.take(lockOf.worktree(id));
+  expect(await get()).toMatchObject({ pushed: null });
+  expect(counts.pushed).toBe(0);
+  await held?.release();
+  scene.now += 10_000;
+  expect(await get()).toMatchObject({ pushed: true });
+});
+
+test("a list comes in pages, oldest first", async () => {
+  const { scene, id, worktrees } = await measuredWorld();
+  scene.further = Array.from({ length: 4 }, (_, n) => `${id}-lib${n}`);
+  const seen: string[] = [];
+  let cursor: string | null = "";
+  for (let pages = 0; cursor !== null; pages += 1) {
+    expect(pages).toBeLessThan(3);
+    const { worktrees: page, next } = await worktrees.list({ limit: 2, cursor });
+    seen.push(...page.map(({ worktree_id }) => worktree_id));
+    cursor = next;
+  }
+  expect(seen.toSorted()).toEqual([id, ...scene.further]);
+  await expect(worktrees.list({ limit: 2, cursor: "../x" })).rejects.toMatchObject({
+    code: "invalid_request",
+  });
 });

@@ -2,16 +2,17 @@ import type { RequestContext } from "../contract/operation.ts";
 import type { Lock } from "../store/locks.ts";
 import type { RepositoryUsage, Worktree } from "../contract/worktree.ts";
 import { createRetries } from "../lib/retries.ts";
+import { byAge, parseCursor, toCursor } from "../store/job-list.ts";
 import { type JobRecord, presumedBase } from "../store/job-record.ts";
 import { cleanUp } from "./cleanup.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { repositoryUsage } from "./disk.ts";
 import { joinWorktree, notFound, type NamedWorktree } from "./join.ts";
 import { releaseWorktree, applyRetention } from "./retention.ts";
-import { createMeasuring, type Measuring } from "./measure.ts";
+import { createMeasuring, type Measured } from "./measure.ts";
 import { createJobDiff } from "./job-diff.ts";
 import { createPreparing } from "./prepare.ts";
-import { lookUp, lookUpAll, isActive, type WorktreeFacts } from "./facts.ts";
+import { listByAge, lookUp, lookUpThese, isActive, type WorktreeFacts } from "./facts.ts";
 import { removeOrphans } from "./orphans.ts";
 import { lockForRemoval } from "./removal.ts";
 import { worktreeStatus } from "./status.ts";
@@ -33,7 +34,7 @@ export const createWorktrees = (deps: Dependencies) => {
   const get = async (id: string): Promise<Worktree> => {
     const known = await lookUp(deps, id);
     if (known === null) throw notFound(id);
-    return viewOf(viewing, known);
+    return viewOf(deps, known, await measuring.measure(known));
   };
 
   return {
@@ -42,13 +43,20 @@ export const createWorktrees = (deps: Dependencies) => {
       context: RequestContext,
     ): Promise<Worktree> => get(await preparing.prepare(input, context)),
     get,
-    /** Oldest first. */
-    list: async (): Promise<Worktree[]> => {
-      const inOrder = (await lookUpAll(deps)).toSorted(
-        ({ id, about: a }, { id: other, about: b }) =>
-          a.createdAt.getTime() - b.createdAt.getTime() || (id < other ? -1 : 1),
-      );
-      return Promise.all(inOrder.map((known) => viewOf(viewing, known)));
+    /** A page, oldest first, with what is known of their sizes. */
+    list: async ({ limit, cursor }: { limit: number; cursor: string }) => {
+      const after = cursor === "" ? null : parseCursor(cursor);
+      const all = await listByAge(deps);
+      measuring.keepOnly(new Set(all.map(({ id }) => id)));
+      const left = all.filter((each) => after === null || byAge(after, each) < 0);
+      const page = left.slice(0, limit);
+      const shown = await lookUpThese(deps, page);
+      const measured = await measuring.measureAll(shown);
+      const last = left.length > limit ? page.at(-1) : undefined;
+      return {
+        worktrees: shown.map((known, nth) => viewOf(deps, known, measured[nth] ?? null)),
+        next: last === undefined ? null : toCursor(last),
+      };
     },
     cleanup: (
       asked: Parameters<typeof cleanUp>[1],
@@ -95,11 +103,10 @@ const atMostEvery = (ms: number, now: () => Date, round: Round): Round => {
   };
 };
 
-type Viewing = Pick<Dependencies, "repos" | "now"> & { measuring: Measuring };
+type Viewing = Pick<Dependencies, "repos" | "now">;
 
-const viewOf = async ({ repos, now, measuring }: Viewing, known: WorktreeFacts): Promise<Worktree> => {
+const viewOf = ({ repos, now }: Viewing, known: WorktreeFacts, measured: Measured | null): Worktree => {
   const { id, record, uses, about } = known;
-  const { size, pushed } = await measuring.measure(known);
   return {
     worktree_id: id,
     repo_url: about.repoUrl,
@@ -112,14 +119,18 @@ const viewOf = async ({ repos, now, measuring }: Viewing, known: WorktreeFacts):
     pod_name: about.podName,
     created_at: about.createdAt.toISOString(),
     age_hours: ageHours(about.createdAt, now()),
-    size_bytes: size,
-    pushed,
+    size_bytes: measured?.size ?? null,
+    pushed: measured?.pushed ?? null,
+    measured_at: isMeasured(measured) ? measured.at.toISOString() : null,
     prepared: record !== null,
     salvage_ref: record?.salvage_ref ?? null,
     cached_clone: known.otherHost === null ? repos.savedClone(about.repoKey) : null,
     warnings: warningsOf(known),
   };
 };
+
+const isMeasured = (measured: Measured | null): measured is Measured =>
+  measured !== null && (measured.size !== null || measured.pushed !== null);
 
 const warningsOf = ({ onDisk, otherHost }: WorktreeFacts): string[] => {
   if (otherHost === null)

@@ -14,6 +14,7 @@ export const sampleWorktree = (changes: Partial<Worktree> = {}): Worktree => ({
   created_at: "2026-05-01T12:00:00.000Z",
   age_hours: 5.25,
   size_bytes: 1_503_238_554,
+  measured_at: null,
   pushed: true,
   prepared: true,
   salvage_ref: null,

@@ -66,7 +66,7 @@ export const worktreeRows = (scene: () => Scene): Row[] => [
     operation: "get_worktree",
     outcome: "success",
     question: async () => ({ input: { worktree_id: await scene().prepared() } }),
-    varies: ["age_hours"],
+    varies: ["age_hours", "measured_at"],
   },
   {
     operation: "get_worktree",
@@ -80,7 +80,12 @@ export const worktreeRows = (scene: () => Scene): Row[] => [
       await scene().prepared();
       return { input: {} };
     },
-    varies: ["age_hours"],
+    varies: ["age_hours", "measured_at"],
+  },
+  {
+    operation: "list_worktrees",
+    outcome: "invalid_request",
+    question: () => ({ input: { cursor: "no cursor" } }),
   },
   {
     operation: "cleanup_worktrees",

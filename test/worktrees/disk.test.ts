@@ -100,3 +100,12 @@ test("without a floor of free room jobs are taken on a disk that has none, and t
     message: expect.stringContaining("The disk of /proc is full") as string,
   });
 });
+
+test("who writes to one disk needs no room on another", async () => {
+  const here = await temporaryDirectory();
+  // A file system without room.
+  const places = { reposRoot: "/proc", worktreeRoot: here, jobsDir: here, minFreeDiskBytes: 0 };
+  const disks = createDisks(places, () => new Date());
+  await expect(disks.requireRoom(1)).rejects.toMatchObject({ code: "disk_full" });
+  await disks.requireRoom(1, "worktrees");
+});

@@ -19,6 +19,8 @@ const two = async () => {
 const clean = ({ worktrees }: Started, paths: string, over: { force?: boolean; dry_run?: boolean } = {}) =>
   worktrees.cleanup({ paths, max_age_hours: 0, force: false, dry_run: false, ...over }, {});
 
+const all = { limit: 100, cursor: "" };
+
 const ids = async ({ repos }: Started): Promise<string[]> => repos.listWorktreeIds();
 
 test("a worktree of another instance is reported from its record and its jobs, and removed by that one only; one of a lost instance takes no job", async () => {
@@ -35,7 +37,9 @@ test("a worktree of another instance is reported from its record and its jobs, a
     prepared: true,
     warnings: [expect.stringContaining("on the disk of the instance pod-a")],
   });
-  expect(await b.worktrees.list()).toEqual([{ ...seen, age_hours: expect.any(Number) as number }]);
+  expect((await b.worktrees.list(all)).worktrees).toEqual([
+    { ...seen, age_hours: expect.any(Number) as number },
+  ]);
   const job = await cluster.submit(b, made.worktree_id);
   expect(job.bound_to).toBe("pod-a");
   expect(await b.worktrees.get(made.worktree_id)).toMatchObject({ status: "in_use", job_id: job.id });
@@ -80,7 +84,7 @@ test("the worktree of a job is found from every instance as long as it stands", 
     job_id: job.id,
     prepared: false,
   });
-  expect(await b.worktrees.list()).toEqual([]);
+  expect(await b.worktrees.list(all)).toEqual({ worktrees: [], next: null });
   const next = await cluster.submit(b, job.id);
   expect(next).toMatchObject({ bound_to: "pod-a", worktree_id: job.id, branch: job.branch });
   expect(await b.worktrees.get(job.id)).toMatchObject({ status: "in_use", job_id: next.id });

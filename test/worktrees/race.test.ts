@@ -73,6 +73,7 @@ const instance = (
       warnings: [],
     },
     ready: true,
+    changed: "",
     directoryExists: true,
     since: new Date(0),
     instance: podName,

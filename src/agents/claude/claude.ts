@@ -4,7 +4,7 @@ import { supervise } from "../../lib/process/supervise.ts";
 import type { Redactor } from "../../lib/redact.ts";
 import type { Agent, AgentStart, StartedAgent } from "../agent.ts";
 import { claudeArguments, appendedByArguments } from "./arguments.ts";
-import { hasDeferred } from "./deferred.ts";
+import { findAnswer, hasDeferred } from "./deferred.ts";
 import { createDenials } from "./denials.ts";
 import { locateCli } from "./locate.ts";
 import { unboxedOutcome, unstartedOutcome } from "./outcome.ts";
@@ -26,6 +26,7 @@ export const createClaudeAgent = (options: Options): Agent => ({
     const agentCliBinary = await locateCli(settings.agentCliBinary, options.env["PATH"]);
     return await start(request, { ...options, settings: { ...settings, agentCliBinary } });
   },
+  findAnswer,
 });
 
 const start = async (asked: AgentStart, options: Options): Promise<StartedAgent> => {

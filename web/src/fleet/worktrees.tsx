@@ -13,7 +13,7 @@ import { client, queries } from "../shell/service.ts";
 import { Button } from "../shell/shortcuts.tsx";
 
 export const Worktrees = () => (
-  <Section title="Worktrees" query={useRead("list_worktrees", {}, { refetchInterval: 30_000 })}>
+  <Section title="Worktrees" query={useRead("list_worktrees", { limit: 1000 }, { refetchInterval: 30_000 })}>
     {({ worktrees }) =>
       worktrees.length === 0 ? <p className="faint">No worktrees</p> : <List worktrees={worktrees} />
     }
