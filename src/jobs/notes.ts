@@ -49,8 +49,8 @@ export const createNotes = ({ store, log, workedMs }: Dependencies, record: JobR
     /** Does not wait. A crash may lose what is `lazy` (the default). */
     note: ({ patch = {}, warning, lazy = true, status }: Note): void => {
       const added = warning === undefined ? [] : [warning];
-      const change = ({ warnings }: JobRecord): JobPatch =>
-        warning === undefined ? patch : { ...patch, warnings: [...warnings, warning] };
+      const change = (record: JobRecord): JobPatch =>
+        warning === undefined ? patch : { ...patch, warnings: withWarnings(record, added) };
       const noting = write(change, { lazy, ...(status && { status }) })
         .catch((err: unknown) => {
           missed = { patch: { ...missed.patch, ...patch }, warnings: [...missed.warnings, ...added] };
