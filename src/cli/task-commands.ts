@@ -131,7 +131,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Wait until all these jobs have ended, or one asks; a line for each. Exit 0 only if all succeeded, 4 if one waits for an answer.",
     )
-    .argument("<job_ids...>", jobId[1])
+    .argument("[job_ids...]", jobIdOrLatest[1], [jobIdOrLatest[2]])
     .option("--json", "print one job a line")
     .addHelpText(...examples("svc wait 6f1c c5c1 && echo both succeeded"))
     .action(lazily(async () => (await import("./commands/follow.ts")).wait));
@@ -161,7 +161,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "List the files that a job's agent left in .svc/out; with a path, get that file, into the current directory under its own name.",
     )
-    .argument(...jobId)
+    .argument(...jobIdOrLatest)
     .argument("[path]", "one of the files listed")
     .option("-o, --output <file>", "write it there; - writes it to standard output")
     .option("-f, --force", "replace a file that exists")

@@ -49,8 +49,7 @@ const App = ({ context, paint, shown, leave }: Props): ReactNode => {
     stdout.on("resize", redraw);
     return () => void stdout.off("resize", redraw);
   }, [stdout]);
-  // Some terminals report 0 columns.
-  const common = { context, paint, shown, redraw, columns: (stdout.columns || 80) - gutter };
+  const common = { context, paint, shown, redraw, columns: stdout.columns - gutter };
   const open = (opened: Shown["opened"]) => () => {
     shown.opened = opened;
     redraw();

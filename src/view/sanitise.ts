@@ -46,7 +46,7 @@ export const flagWords = (sentence: string): string =>
       (_, name: string) => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
     )
     .replaceAll(/\brepo_url\b/g, "--repo")
-    .replaceAll(/\b(use|with) force\b/g, "$1 --force");
+    .replaceAll(/\b(use|with) force\b/gi, "$1 --force");
 
 const optionFlags: Record<string, string> = {
   timeout_seconds: "timeout",

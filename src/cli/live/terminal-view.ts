@@ -23,8 +23,7 @@ export const terminalView = (
   let frame = 0;
   let paused = false;
 
-  // Some terminals report 0 columns.
-  const columns = (): number => Math.max(20, stream.columns || 80);
+  const columns = (): number => Math.max(20, stream.columns);
   const blocks = createBlocks(() => ({ paint, columns: columns() }));
   const show = (rows: Row[]): void => {
     for (const row of rows) pending.push(...blocks.add(row));
