@@ -21,7 +21,7 @@ import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { resolveIdPrefixes, type IdStores } from "./id-prefixes.ts";
 import { waitForJob } from "./wait-for-job.ts";
-import { repositoryName } from "../contract/repository-url.ts";
+import { isCalled, repositoryName } from "../contract/repository-url.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { RunOptions } from "../contract/run-options.ts";
 import type { Repos } from "../repos/repos.ts";
@@ -116,7 +116,8 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       };
     },
     clear_environments: async ({ repo }) => {
-      const isWanted = (url: string): boolean => repo === "" || matchesRepository([repo], url);
+      const isWanted = (url: string): boolean =>
+        repo === "" || isCalled(url, repo) || matchesRepository([repo], url);
       return { success: true, ...(await deps.environments.clear(isWanted)) };
     },
     list_secrets: async () => {
