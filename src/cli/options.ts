@@ -77,6 +77,9 @@ export const whole =
     return value;
   };
 
+/** Reads an option that can be repeated. */
+export const gathered = (word: string, before: string[] = []): string[] => [...before, word];
+
 /** Parts of an answer that `svc chat` can hide. */
 const kinds = ["thinking", "tools", "narration", "final"] as const;
 export type Kind = (typeof kinds)[number];

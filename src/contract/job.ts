@@ -62,6 +62,7 @@ export const StageName = z
     "agent_started",
     "first_output",
     "result",
+    "checks",
     "pushed",
     "pull_request",
     "ended",
@@ -294,6 +295,12 @@ export const Job = z
   })
   .meta({ id: "Job" });
 export type Job = z.infer<typeof Job>;
+
+/** Whether its pull requests are drafts: its checks are red. */
+export const isDraft = ({
+  failure_reason: reason,
+  pr_url,
+}: Pick<Job, "failure_reason" | "pr_url">): boolean => reason === "checks_failed" && pr_url !== null;
 
 /** Until when it waits for a usage limit, parked or held; null: it does not. */
 export const limitedUntil = ({ waiting, held }: Pick<Job, "waiting" | "held">): string | null =>

@@ -183,6 +183,11 @@ export const createTaskCheck =
     const profile = await profiles.route({ name, task, repoUrl });
     requireWithin(options, profile);
     requireAllowed(allow_hosts, profile);
+    if (options.checks !== null && profile.readOnly)
+      throw new ServiceError(
+        "invalid_request",
+        `options.checks: the profile ${profile.name} may only read, so there is no work to check; leave them out, or give another profile`,
+      );
     if (options.setup_only !== true)
       await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     await secrets.requireSandbox(repoUrl);

@@ -60,6 +60,25 @@ export const definedChecks = (checks: z.infer<typeof Checks> | null | undefined)
     mustPass: must === "pass",
   }));
 
+/** Those that a submission names by their commands alone, each with a name that is not taken. */
+export const checksOfCommands = (
+  commands: readonly string[],
+  taken: readonly CheckDefinition[],
+): CheckDefinition[] => {
+  const names = new Set(taken.map(({ name }) => name));
+  return commands.map((run) => {
+    const plain =
+      run
+        .replace(/[^A-Za-z0-9 ._-]+/g, " ")
+        .trim()
+        .slice(0, 90) || "check";
+    let name = plain;
+    for (let nth = 2; names.has(name); nth += 1) name = `${plain} ${nth}`;
+    names.add(name);
+    return { name, run, timeout: usualTimeout, when: null, mustPass: false };
+  });
+};
+
 /** Where a repository says its checks. */
 export const checksFile = ".svc/checks.yml";
 

@@ -34,9 +34,28 @@ export const optional = (value: string | null): string | null => (value === null
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A sentence of the service with the flags of `svc` instead of parameter names. */
+/** Faults of an input, `allow_hosts: must name a host; …`, with the flags of `svc` instead of the fields' names. */
+export const faultWords = (faults: string): string =>
+  faults.replaceAll(
+    /(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g,
+    (_, before: string, name: string) =>
+      before + (argumentNames[name] ?? `--${optionFlags[name] ?? name.replaceAll("_", "-")}`),
+  );
+
+const argumentNames: Record<string, string> = {
+  job_id: "The job",
+  name: "The name",
+  paths: "The worktree",
+  query: "The query",
+  task: "The task",
+  text: "The text",
+  value: "The value",
+};
+
+/** A sentence of the service with the flags and commands of `svc` instead of parameters and paths. */
 export const flagWords = (sentence: string): string =>
   sentence
+    .replaceAll(/\bGET \/jobs\/([\w-]+)\/files\b/g, "svc files $1")
     .replaceAll(
       /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
       (name) => `--${name.replaceAll("_", "-")}`,
@@ -49,7 +68,15 @@ export const flagWords = (sentence: string): string =>
     .replaceAll(/\b(use|with) force\b/gi, "$1 --force");
 
 const optionFlags: Record<string, string> = {
-  timeout_seconds: "timeout",
+  allow_hosts: "allow-host",
+  base_ref: "base",
+  branches: "branch",
+  checks: "check",
+  files: "attach",
+  hosts: "host",
   max_budget_usd: "budget",
-  files: "file",
+  q: "search",
+  repo_url: "repo",
+  repositories: "also",
+  timeout_seconds: "timeout",
 };
