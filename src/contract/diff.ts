@@ -73,6 +73,11 @@ export const diffOperations = {
       format: DiffFormat.default("patch").describe(
         "patch: as git apply takes it; stat: changed lines of each file; names: the paths",
       ),
+      repository: z
+        .string()
+        .max(2048)
+        .default("")
+        .describe("A further repository of the job, by its URL or name; empty: the job's own"),
       max_bytes: z
         .int()
         .min(1000)

@@ -72,6 +72,7 @@ export const newRecord = ({
     ...each,
     path: null,
     branch: null,
+    base_sha: null,
     commit_sha: null,
     pr_url: null,
     error: null,

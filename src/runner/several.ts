@@ -39,7 +39,7 @@ export const prepareOthers = async (record: JobRecord, run: Run, preparing: Prep
     const made = await checkout(record, run, { repos, own, url, baseRef, name });
     const worktree = copy === null ? made : await copy(furtherId(record.id, name), made);
     const firstHead = isNew ? made.baseSha : (await repos.inspect(made, signal)).head;
-    note({ path: worktree.path, branch: worktree.branch, base_ref: made.baseRef });
+    note({ path: worktree.path, branch: worktree.branch, base_ref: made.baseRef, base_sha: made.baseSha });
     others.push({ name, worktree, firstHead, note });
   }
   return others;

@@ -194,11 +194,11 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
     ["Changes", changed && paint("bold", changed)],
     [isDraft(job) ? "Draft" : "Pull request", optional(job.pr_url)],
     ["Branch", branch(job)],
-    ["Also", job.repositories.map(repositoryLine).join("\n") || null],
-    ["Checks", checkLines(job).join("\n") || null],
+    ["Also", job.repositories.map(repositoryLine).join("\n") || null, "prose"],
+    ["Checks", checkLines(job).join("\n") || null, "prose"],
     ["Unfinished work", optional(job.salvage_ref)],
     ["Files", job.files.length === 0 ? null : filesText(job)],
-    ["Refused", refusedLines(job).join("\n") || null],
+    ["Refused", refusedLines(job).join("\n") || null, "prose"],
     warningsFact(job.warnings),
   ];
 };
@@ -208,9 +208,16 @@ const repositoryLine = ({
   repo_url: url,
   pr_url,
   branch: name,
+  base_sha: base,
+  commit_sha: commit,
   error,
-}: Job["repositories"][number]): string =>
-  oneLine([shortRepository(url), pr_url ?? name ?? "", error === null ? "" : `(${error})`].join(" ").trim());
+}: Job["repositories"][number]): string => {
+  const isSame = commit !== null && commit === base;
+  const note = error ?? (isSame && pr_url === null ? "no change" : null);
+  return oneLine(
+    [shortRepository(url), pr_url ?? name ?? "", note === null ? "" : `(${note})`].join(" ").trim(),
+  );
+};
 
 const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],
@@ -235,10 +242,12 @@ const setupText = ({ setup }: Job): string | null => {
 };
 
 /** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */
-const branch = ({ branch: name, stages, ended_at: ended }: Job): string | null => {
+const branch = ({ branch: name, stages, ended_at: ended, repositories, status }: Job): string | null => {
   if (name === null) return null;
-  const pushed = ended === null || stages.some(({ stage }) => stage === "pushed");
-  return oneLine(name) + (pushed ? "" : "  (not pushed by this job)");
+  if (ended === null || stages.some(({ stage }) => stage === "pushed")) return oneLine(name);
+  // Where another's work was pushed, and all went well, there was none here.
+  const isUnchanged = status === "succeeded" && repositories.some(({ pr_url }) => pr_url !== null);
+  return `${oneLine(name)}  (${isUnchanged ? "no change in this repository" : "not pushed by this job"})`;
 };
 
 const changes = ({ diff_stat: stat }: Job): string | null => {

@@ -2,23 +2,54 @@ import pLimit from "p-limit";
 import type { DiffFormat, JobDiff } from "../contract/diff.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { redactDeep } from "../lib/redact.ts";
+import { isCalled } from "../contract/repository-url.ts";
+import { furtherId, mainId, repositoryNames } from "../repos/several.ts";
 import { RepoError, type Diff } from "../repos/repos.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 
-type Asked = { record: JobRecord; format: DiffFormat; max_bytes: number; signal: AbortSignal };
+type Asked = {
+  record: JobRecord;
+  repository: string;
+  format: DiffFormat;
+  max_bytes: number;
+  signal: AbortSignal;
+};
 
 type Sources = Pick<Dependencies, "jobs" | "repos" | "redact" | "settings">;
 
 /** Answers what a job has changed. A few at a time: each reads the files of a worktree. */
 export const createJobDiff = (sources: Sources) => {
   const limit = pLimit(4);
-  return (asked: Asked): Promise<JobDiff> =>
+  return (all: Asked): Promise<JobDiff> =>
     limit(async () => {
+      const asked = { ...all, record: sideOf(all.record, all.repository) };
       const change = await changeOf(sources, asked.record);
       const diff = change.source === "none" ? nothing : await read(sources, asked, change);
       return answer(sources, asked, { source: change.source, ...diff });
     });
+};
+
+/** The job as it stands in one of its repositories. @throws ServiceError where it has no such */
+const sideOf = (record: JobRecord, name: string): JobRecord => {
+  const { id, repo_url, repositories, worktree_id, read_only } = record;
+  if (name === "" || isCalled(repo_url, name)) return record;
+  const at = repositories.findIndex((each) => isCalled(each.repo_url, name));
+  const entry = repositories[at];
+  if (entry === undefined) {
+    const names = [repo_url, ...repositories.map((each) => each.repo_url)].join(", ");
+    throw new ServiceError("invalid_request", `repository: the job ${id} has no ${name}; it has ${names}`);
+  }
+  const names = repositoryNames([repo_url, ...repositories.map((each) => each.repo_url)]);
+  const main = read_only === true ? id : worktree_id;
+  return {
+    ...record,
+    ...entry,
+    read_only: false,
+    salvage_ref: null,
+    worktree_path: entry.path,
+    worktree_id: main === null ? null : furtherId(main, names[at + 1] ?? ""),
+  };
 };
 
 const nothing: Diff = {
@@ -49,8 +80,10 @@ const none: Change = { source: "none", head: null };
 
 /** Whether the worktree is as the job left it: work that cannot be saved stays there. */
 const isLeft = async ({ jobs, repos }: Sources, record: JobRecord): Promise<boolean> => {
-  const { id, worktree_id: worktree, read_only } = record;
-  if (worktree === null || read_only === true || (await repos.findWorktree(worktree)) === null) return false;
+  const { id, worktree_id: own, read_only } = record;
+  const worktree = own === null ? null : mainId(own);
+  if (worktree === null || read_only === true || (await repos.findWorktree(own ?? worktree)) === null)
+    return false;
   return (await jobs.usesOfWorktree(worktree)).at(-1)?.jobId === id;
 };
 

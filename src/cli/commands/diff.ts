@@ -1,45 +1,66 @@
 import type { JobDiff } from "../../contract/diff.ts";
+import type { Job } from "../../contract/job.ts";
+import { repositoryName } from "../../contract/repository-url.ts";
 import { connect } from "../connect.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
-import { rememberJob, resolveJobId } from "../job-id.ts";
+import { findJob } from "../job-id.ts";
 import { page } from "../pager.ts";
 import { note, painter, print, printJson } from "../print.ts";
 import { counted } from "../../view/columns.ts";
 import { paintPatch, paintStat } from "../../view/patch.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git } from "../user-git.ts";
+import { remoteHere } from "./checkout.ts";
 
-type DiffOptions = { stat?: boolean; nameOnly?: boolean; json?: boolean };
+type DiffOptions = { in?: string; stat?: boolean; nameOnly?: boolean; json?: boolean };
 
-const read = async (word: string, format: "patch" | "stat" | "names"): Promise<JobDiff> => {
-  const { client } = connect();
-  const job_id = await resolveJobId(client, word);
-  const body = await client.get_diff({ job_id, format, max_bytes: 10_000_000 });
-  await rememberJob(body.job_id);
-  return body;
-};
+/** The change in one of a job's repositories; empty: in its own. */
+const read = async (job: Job, repository: string, format: "patch" | "stat" | "names"): Promise<JobDiff> =>
+  await connect().client.get_diff({ job_id: job.id, repository, format, max_bytes: 10_000_000 });
 
-/** `svc diff` */
-export const diff = async (id: string, { stat, nameOnly, json }: DiffOptions): Promise<ExitCode> => {
-  const body = await read(id, nameOnly === true ? "names" : stat === true ? "stat" : "patch");
-  if (json === true) {
-    printJson(body);
+/** `svc diff`: of each of the job's repositories. */
+export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
+  const job = await findJob(connect().client, word);
+  const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
+  const others = options.json === true ? [] : job.repositories.map(({ repo_url }) => repo_url);
+  const urls = options.in === undefined ? ["", ...others] : [options.in];
+  const bodies = await Promise.all(urls.map(async (url) => [url, await read(job, url, format)] as const));
+  if (options.json === true) {
+    for (const [, body] of bodies) printJson(body);
     return exitCode.ok;
   }
-  if (body.files.length === 0 && process.stdout.isTTY) note(`Job ${body.job_id} has changed nothing`);
+  const { isTTY } = process.stdout;
   const paint = painter(process.stdout);
-  const shown = process.stdout.isTTY ? (stat === true ? paintStat : paintPatch)(body.diff, paint) : body.diff;
-  if (shown !== "") await page(shown);
-  if (body.truncated)
-    note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${body.job_id} brings all`);
-  else if (body.note !== null) note(oneLine(body.note));
+  const isEmpty = bodies.every(([, { files }]) => files.length === 0);
+  if (isEmpty && isTTY) note(`Job ${job.id} has changed nothing`);
+  const shown = bodies.flatMap(([url, { diff: text }]) => {
+    if (text === "") return [];
+    // A patch is applied in one repository: its name is no line of it.
+    const heading = urls.length > 1 && isTTY ? `${paint("bold", repositoryName(url || job.repo_url))}\n` : "";
+    return heading + (isTTY ? (format === "stat" ? paintStat : paintPatch)(text, paint) : text);
+  });
+  if (shown.length > 0) await page(shown.join(isTTY ? "\n" : ""));
+  if (!isTTY && bodies.filter(([, { files }]) => files.length > 0).length > 1)
+    note("It has the changes of several repositories: --in NAME gives that of one");
+  for (const [, { truncated, note: missing }] of bodies)
+    if (truncated) note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${job.id} brings all`);
+    else if (missing !== null) note(oneLine(missing));
   return exitCode.ok;
 };
 
+/** The further repository of the job that the checkout is of; empty: none, or it is the job's own. */
+const repositoryHere = async ({ repo_url, repositories }: Job, here: string): Promise<string> => {
+  for (const { repo_url: url } of [{ repo_url }, ...repositories])
+    if (repositories.length > 0 && (await remoteHere(url, here)) !== null) return url;
+  return "";
+};
+
 /** `svc apply` */
-export const apply = async (id: string): Promise<ExitCode> => {
+export const apply = async (word: string): Promise<ExitCode> => {
   const cwd = await checkoutHere("run svc apply in a checkout of the job's repository");
-  const { job_id, files, diff: patch, truncated, altered, diff_stat } = await read(id, "patch");
+  const job = await findJob(connect().client, word);
+  const repository = await repositoryHere(job, cwd);
+  const { job_id, files, diff: patch, truncated, altered, diff_stat } = await read(job, repository, "patch");
   if (truncated || altered)
     throw new CliError(
       `The change of job ${job_id} cannot be applied as a patch: ${truncated ? "it is larger than 10 MB" : "secrets in it are masked, or it has bytes that are not UTF-8"}. If its branch can be fetched, use svc checkout ${job_id}`,
