@@ -1,8 +1,10 @@
 import { memo, useEffect, useRef, type ReactNode } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../../src/contract/job.ts";
+import { whyFailed } from "../../../src/view/advice.ts";
 import { leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
+import { cutText } from "../../../src/view/quantities.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { waitingLine } from "../../../src/view/waiting.ts";
 import { Ago, Change, Duration, isWeb, Money, Repository, State } from "../parts/values.tsx";
@@ -43,12 +45,13 @@ export const Row = memo((props: Props) => (
   </div>
 ));
 
-const firstLine = (task: string): string => oneLine(/\S[^\n]{0,299}/.exec(task)?.[0] ?? "");
+const firstLine = (task: string): string =>
+  oneLine(cutText(/\S[^\n]*/.exec(task.slice(0, 2000))?.[0] ?? "", 300));
 
 const TaskLink = ({ job, isSelected }: Props) => {
   const { id, task, outcome, summary } = job;
   const waits = waitingLine(job);
-  const red = leftRed(job);
+  const [red, why] = [leftRed(job), whyFailed(job)];
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isSelected) link.current?.focus({ preventScroll: true });
@@ -57,9 +60,9 @@ const TaskLink = ({ job, isSelected }: Props) => {
     <Link ref={link} className="whole" href={`/jobs/${id}`} title={sanitise(task.slice(0, 2000))}>
       {red !== null && <strong className="fault">! </strong>}
       {firstLine(task)}
-      {red !== null && <span className="fault"> → {red}</span>}
+      {(red ?? why) !== null && <span className="fault"> → {red ?? why}</span>}
       {waits !== null && <span> → {firstLine(waits)}</span>}
-      {outcome !== null && (
+      {outcome !== null && outcome !== job.failure_reason && (
         <span className="faint">
           {" "}
           → {outcome.replaceAll("_", " ")}
