@@ -83,26 +83,14 @@ const readers: Record<SecretPhase, string> = {
   checks: "Commands that check the work",
 };
 
-/** Fields with what may be typed; those of a plain secret, and of one that is put into requests, apart. */
+/** `hint`: an example. */
 const fields = [
-  { key: "name", label: "Variable", hint: "NPM_TOKEN", type: "text", of: "both" },
-  { key: "repo", label: "Repositories", hint: "github.com/acme/*", type: "text", of: "both" },
-  {
-    key: "hosts",
-    label: "Hosts whose requests get it",
-    hint: "npm.acme.example",
-    type: "text",
-    of: "requests",
-  },
-  { key: "header", label: "Header that it is put into", hint: "Authorization", type: "text", of: "requests" },
-  {
-    key: "branches",
-    label: "Branches besides the default one",
-    hint: "release/*",
-    type: "text",
-    of: "plain",
-  },
-  { key: "value", label: "Value", hint: "", type: "password", of: "both" },
+  { key: "name", label: "Name of the variable", hint: "NPM_TOKEN", type: "text" },
+  { key: "repo", label: "Repositories", hint: "github.com/acme/*", type: "text" },
+  { key: "hosts", label: "Hosts whose requests get it", hint: "npm.acme.example", type: "text" },
+  { key: "header", label: "Header that it is put into", hint: "Authorization", type: "text" },
+  { key: "branches", label: "Branches besides the default one, if plain", hint: "release/*", type: "text" },
+  { key: "value", label: "Value", hint: "", type: "password" },
 ] as const;
 
 type Draft = Record<(typeof fields)[number]["key"], string>;
@@ -119,20 +107,18 @@ const Adding = ({ onClose }: { onClose: () => void }) => {
   });
   const [plain, setPlain] = useState(false);
   const [phase, setPhase] = useState<SecretPhase>("setup");
+  // An agent gets no plain value, and only a setup depends on its branch.
   const isPlain = plain && phase !== "agent";
-  const shown = fields.filter(({ key, of }) =>
-    key === "branches" ? isPlain && phase === "setup" : of === "both" || !isPlain,
-  );
+  const shown = fields.filter(({ key }) => key !== "branches" || phase === "setup");
   const id = useId();
   const { name, repo, value } = draft;
   const setting = useMutation({
     mutationFn: () => {
-      // What is not shown is not sent.
-      const typed = Object.fromEntries(shown.map(({ key }) => [key, draft[key]]));
-      const [hosts, branches] = [typed["hosts"] ?? "", typed["branches"] ?? ""].map((text) =>
+      const typed = { ...draft, ...(phase !== "setup" && { branches: "" }) };
+      const [hosts, branches] = [typed.hosts, typed.branches].map((text) =>
         text.split(/[\s,]+/).filter(Boolean),
       );
-      const header = typed["header"] || null;
+      const header = draft.header || null;
       const more = { hosts, header, plain: isPlain, branches: branches?.length ? branches : null };
       return client().set_secret({ name, repo, value, phase, ...more });
     },
@@ -160,6 +146,7 @@ const Adding = ({ onClose }: { onClose: () => void }) => {
         {shown.map(({ key, label, hint, type }) => (
           <label key={key} className="stack">
             {label}
+            {key === "hosts" && phase !== "agent" && ": none, and it is plain"}
             <input
               type={type}
               placeholder={hint}
