@@ -54,10 +54,11 @@ test.each(programs.flatMap(withGroups).map((command) => [pathOf(command), comman
     expect(toolNames.filter((name) => name.includes("_") && help.includes(name))).toEqual([]);
     expect(help).not.toMatch(/\bempty: |`|\bwith force\b/i);
     // A command that is broken can be copied as it is.
-    const commands = (text: string): string[] => [...text.matchAll(/^ {2}(?:svc|bridge) .*/gm)].map(String);
-    expect(commands(help.replaceAll(/ \\\n +/g, " "))).toEqual(
-      commands(helpOf(command)).map((line) => line.replaceAll(/ {2,}(?=#)/g, " ")),
-    );
+    const commands = (text: string): string[] =>
+      [...text.replaceAll(/ \\\n +/g, " ").matchAll(/^ {2}(?:svc|bridge) .*/gm)].map(([line]) =>
+        line.replaceAll(/ {2,}(?=#)/g, " "),
+      );
+    expect(commands(help)).toEqual(commands(helpOf(command)));
   },
 );
 

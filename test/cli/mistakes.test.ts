@@ -46,9 +46,9 @@ const mistakes: Mistake[] = [
   [
     ["run", "x", "--no-repo", "--allow-host", ""],
     2,
-    "--allow-host: the profile code lets no task name hosts; put --allow-host: true into it, or the hosts under sandbox.hosts",
+    "--allow-host: the profile code lets no task name hosts; put allow_host: true into it, or the hosts under sandbox.hosts",
   ],
-  [["usage", "--since", "2026-13-99"], 2, "--since: must be a day as in 2026-03-02"],
+  [["usage", "--since", "2026-13-99"], 2, "--since: must be a date such as 2026-03-02"],
   [
     ["usage", "--since", "2026-03-02", "--until", "2026-03-01"],
     2,
