@@ -82,9 +82,15 @@ test("two repositories get a branch and a pull request each, which name each oth
   const clone = join(await temporaryDirectory(), "lib");
   await git(lib.directory, "clone", "--quiet", lib.directory, clone);
   await git(clone, "remote", "set-url", "origin", lib.url);
-  await git(clone, "config", `url.${lib.directory}.insteadOf`, lib.url);
-  const home = await temporaryDirectory();
-  const { code, stderr } = await svc(["checkout", job.id], { env: { ...env, HOME: home }, cwd: clone });
+  const login = Buffer.from(`robot:${host.createToken({ login: "robot" })}`).toString("base64");
+  const own = {
+    ...host.environment,
+    HOME: await temporaryDirectory(),
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "http.extraHeader",
+    GIT_CONFIG_VALUE_0: `Authorization: Basic ${login}`,
+  };
+  const { code, stderr } = await svc(["checkout", job.id], { env: { ...env, ...own }, cwd: clone });
   expect([code, stderr]).toEqual([0, ""]);
   expect(await git(clone, "rev-parse", "HEAD")).toBe(other.commit_sha);
 
