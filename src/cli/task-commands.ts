@@ -152,9 +152,9 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .summary("show what a job has changed")
     .description("Show what a job has changed, also while it runs. Piped, it is a patch for git apply.")
     .argument(...jobIdOrLatest)
-    .option("--in <repository>", "of a job with --also: of this one alone (default: of all)")
     .option("--stat", "show the number of changed lines of each file")
     .option("--name-only", "show the paths of the changed files")
+    .option("--repository <name>", "show the change of this one of the job's repositories (default: of all)")
     .option(...json)
     .addHelpText(...examples("svc diff", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
     .action(lazily(async () => (await import("./commands/diff.ts")).diff));

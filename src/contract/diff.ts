@@ -73,17 +73,17 @@ export const diffOperations = {
       format: DiffFormat.default("patch").describe(
         "patch: as git apply takes it; stat: changed lines of each file; names: the paths",
       ),
-      repository: z
-        .string()
-        .max(2048)
-        .default("")
-        .describe("A further repository of the job, by its URL or name; empty: the job's own"),
       max_bytes: z
         .int()
         .min(1000)
         .max(10_000_000)
         .default(100_000)
         .describe("Size of diff at most; files that do not fit are left out of it"),
+      repository: z
+        .string()
+        .max(2048)
+        .default("")
+        .describe("Name or URL of a further repository of the job; empty: its own"),
     }),
     output: JobDiff.extend({ success: z.literal(true) }),
     http: { method: "get", path: "/jobs/{job_id}/diff" },

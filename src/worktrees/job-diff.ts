@@ -2,17 +2,17 @@ import pLimit from "p-limit";
 import type { DiffFormat, JobDiff } from "../contract/diff.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { redactDeep } from "../lib/redact.ts";
-import { isCalled } from "../contract/repository-url.ts";
-import { furtherId, mainId, repositoryNames } from "../repos/several.ts";
 import { RepoError, type Diff } from "../repos/repos.ts";
+import { furtherId, mainId, repositoryNames } from "../repos/several.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 
 type Asked = {
   record: JobRecord;
-  repository: string;
   format: DiffFormat;
   max_bytes: number;
+  /** Name or URL of a further one; empty: the job's own. */
+  repository: string;
   signal: AbortSignal;
 };
 
@@ -21,35 +21,13 @@ type Sources = Pick<Dependencies, "jobs" | "repos" | "redact" | "settings">;
 /** Answers what a job has changed. A few at a time: each reads the files of a worktree. */
 export const createJobDiff = (sources: Sources) => {
   const limit = pLimit(4);
-  return (all: Asked): Promise<JobDiff> =>
+  return ({ record, repository, ...rest }: Asked): Promise<JobDiff> =>
     limit(async () => {
-      const asked = { ...all, record: sideOf(all.record, all.repository) };
+      const asked = { ...rest, record: repository === "" ? record : furtherOf(record, repository) };
       const change = await changeOf(sources, asked.record);
       const diff = change.source === "none" ? nothing : await read(sources, asked, change);
       return answer(sources, asked, { source: change.source, ...diff });
     });
-};
-
-/** The job as it stands in one of its repositories. @throws ServiceError where it has no such */
-const sideOf = (record: JobRecord, name: string): JobRecord => {
-  const { id, repo_url, repositories, worktree_id, read_only } = record;
-  if (name === "" || isCalled(repo_url, name)) return record;
-  const at = repositories.findIndex((each) => isCalled(each.repo_url, name));
-  const entry = repositories[at];
-  if (entry === undefined) {
-    const names = [repo_url, ...repositories.map((each) => each.repo_url)].join(", ");
-    throw new ServiceError("invalid_request", `repository: the job ${id} has no ${name}; it has ${names}`);
-  }
-  const names = repositoryNames([repo_url, ...repositories.map((each) => each.repo_url)]);
-  const main = read_only === true ? id : worktree_id;
-  return {
-    ...record,
-    ...entry,
-    read_only: false,
-    salvage_ref: null,
-    worktree_path: entry.path,
-    worktree_id: main === null ? null : furtherId(main, names[at + 1] ?? ""),
-  };
 };
 
 const nothing: Diff = {
@@ -60,6 +38,24 @@ const nothing: Diff = {
   truncated: false,
   lossy: false,
   kept: [],
+};
+
+/** The job as if a further repository were its own. @throws ServiceError `invalid_request` */
+const furtherOf = (record: JobRecord, repository: string): JobRecord => {
+  const names = repositoryNames([record.repo_url, ...record.repositories.map(({ repo_url }) => repo_url)]);
+  const nth = record.repositories.findIndex(
+    ({ repo_url }, at) => names[at + 1] === repository || repo_url === repository,
+  );
+  const further = record.repositories[nth];
+  if (further === undefined) {
+    const known = names.slice(1).join(", ") || "none";
+    throw new ServiceError("invalid_request", `repository: the job's further repositories are: ${known}`);
+  }
+  const { path, repo_url, base_sha, branch, commit_sha } = further;
+  const id = furtherId(record.worktree_id ?? record.id, names[nth + 1] ?? "");
+  const places = { worktree_path: path, worktree_id: id };
+  const salvage_ref = commit_sha === null ? record.salvage_ref : null;
+  return { ...record, repo_url, base_sha, branch, commit_sha, salvage_ref, ...places };
 };
 
 /** `head` as in `DiffRequest`. */
@@ -80,24 +76,22 @@ const none: Change = { source: "none", head: null };
 
 /** Whether the worktree is as the job left it: work that cannot be saved stays there. */
 const isLeft = async ({ jobs, repos }: Sources, record: JobRecord): Promise<boolean> => {
-  const { id, worktree_id: own, read_only } = record;
-  const worktree = own === null ? null : mainId(own);
-  if (worktree === null || read_only === true || (await repos.findWorktree(own ?? worktree)) === null)
-    return false;
-  return (await jobs.usesOfWorktree(worktree)).at(-1)?.jobId === id;
+  const { id, worktree_id: worktree, read_only } = record;
+  if (worktree === null || read_only === true || (await repos.findWorktree(worktree)) === null) return false;
+  return (await jobs.usesOfWorktree(mainId(worktree))).at(-1)?.jobId === id;
 };
 
 const read = async (
   { repos, redact, settings }: Sources,
-  { record, format, max_bytes: maxBytes, signal }: Asked,
+  { record, format, max_bytes: maxBytes, signal }: Omit<Asked, "repository">,
   { source, head }: Change,
 ): Promise<Diff> => {
-  const { id, repo_url: repoUrl, base_sha: base } = record;
+  const { id: jobId, repo_url: repoUrl, base_sha: base } = record;
   const find = (): Promise<Diff | null> =>
     repos.diff({
       repoUrl,
       // A read-only agent works in a copy under the id of its job.
-      worktreeId: record.read_only === true ? id : record.worktree_id,
+      worktreeId: record.read_only === true ? copyId(record) : record.worktree_id,
       head,
       base,
       format,
@@ -108,13 +102,16 @@ const read = async (
     const found = await find();
     if (found !== null || source !== "branch" || !wasPushed(record))
       return found ?? missing(record, settings);
-    await repos.fetch({ url: repoUrl, jobId: id, signal });
+    await repos.fetch({ url: repoUrl, jobId, signal });
     return (await find()) ?? missing(record, settings);
   } catch (error) {
     if (!(error instanceof RepoError)) throw error;
     throw new ServiceError("worktree_failed", redact(error.message), { cause: error });
   }
 };
+
+const copyId = ({ id, worktree_id: worktree }: JobRecord): string =>
+  worktree === null ? id : worktree.replace(mainId(worktree), id);
 
 const wasPushed = ({ stages }: JobRecord): boolean => stages.some(({ stage }) => stage === "pushed");
 
@@ -136,7 +133,7 @@ const maxFiles = 1000;
 
 const answer = (
   { redact }: Sources,
-  { record, max_bytes }: Asked,
+  { record, max_bytes }: Pick<Asked, "record" | "max_bytes">,
   { source, base, head, files, kept, truncated, lossy, ...diff }: Diff & Pick<JobDiff, "source">,
 ): JobDiff => {
   const text = redact(diff.text);

@@ -67,13 +67,13 @@ test("two repositories get a branch and a pull request each, which name each oth
   expect(await shown("job", job.id)).toContain(`acme/lib ${other.pr_url}`);
   const [both, app1, lib1] = await Promise.all([
     shown("diff", job.id),
-    shown("diff", job.id, "--in", "acme/app"),
-    shown("diff", job.id, "--in", lib.url),
+    shown("diff", job.id, "--repository", "acme/app"),
+    shown("diff", job.id, "--repository", lib.url),
   ]);
   expect(both).toBe(app1 + lib1);
   expect([app1, lib1].map((text) => text.match(/^diff --git/gm)?.length)).toEqual([1, 1]);
   const env = { SERVICE_PORT: new URL(service.url).port };
-  const none = await svc(["diff", job.id, "--in", "acme/none"], { env });
+  const none = await svc(["diff", job.id, "--repository", "acme/none"], { env });
   expect([none.code, none.stderr]).toEqual([
     2,
     expect.stringContaining(`has no acme/none; it has ${app.url}, ${lib.url}`),

@@ -22,7 +22,8 @@ export const checkout = async (word: string): Promise<ExitCode> => {
     );
   const { job, remote } = hasNothing(whole) ? { job: whole, remote: "" } : await jobHere(whole);
   const { branch, repo_url: repository } = job;
-  const isChanged = repositories.length === 0 || (await hasChanged(client, id, repository));
+  const isChanged =
+    repositories.length === 0 || (await hasChanged(client, id, repository === url ? "" : repository));
   if (hasNothing(job) || !isChanged || branch === null)
     throw new CliError(
       `Job ${id} has changed nothing${repositories.length > 0 ? ` in ${repository}` : ""}: there is no branch to check out`,

@@ -1,8 +1,8 @@
 import type { JobDiff } from "../../contract/diff.ts";
 import type { Job } from "../../contract/job.ts";
-import { repositoryName } from "../../contract/repository-url.ts";
+import { isCalled, repositoryName } from "../../contract/repository-url.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
 import { findJob } from "../job-id.ts";
 import { page } from "../pager.ts";
 import { note, painter, print, printJson } from "../print.ts";
@@ -12,20 +12,41 @@ import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git } from "../user-git.ts";
 import { remoteHere } from "./checkout.ts";
 
-type DiffOptions = { in?: string; stat?: boolean; nameOnly?: boolean; json?: boolean };
+type DiffOptions = { repository?: string; stat?: boolean; nameOnly?: boolean; json?: boolean };
 
-/** The change in one of a job's repositories; empty: in its own. */
-const read = async (job: Job, repository: string, format: "patch" | "stat" | "names"): Promise<JobDiff> =>
-  await connect().client.get_diff({ job_id: job.id, repository, format, max_bytes: 10_000_000 });
+/** The change in one of a job's repositories. */
+const read = async (job: Job, url: string, format: "patch" | "stat" | "names"): Promise<JobDiff> =>
+  await connect().client.get_diff({
+    job_id: job.id,
+    repository: url === job.repo_url ? "" : url,
+    format,
+    max_bytes: 10_000_000,
+  });
+
+const urlsOf = ({ repo_url: url, repositories }: Job): string[] => [
+  url,
+  ...repositories.map(({ repo_url }) => repo_url),
+];
+
+const urlOf = (job: Job, name: string): string => {
+  const urls = urlsOf(job);
+  const url = urls.find((each) => isCalled(each, name));
+  if (url === undefined)
+    throw usageError(
+      `--repository: job ${job.id} has no ${name}; it has ${urls.filter(Boolean).join(", ") || "none"}`,
+    );
+  return url;
+};
 
 /** `svc diff`: of each of the job's repositories. */
 export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
   const job = await findJob(connect().client, word);
   const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
-  const others = options.json === true ? [] : job.repositories.map(({ repo_url }) => repo_url);
-  const urls = options.in === undefined ? ["", ...others] : [options.in];
+  const { repository, json } = options;
+  const whole = json === true ? [job.repo_url] : urlsOf(job);
+  const urls = repository === undefined ? whole : [urlOf(job, repository)];
   const bodies = await Promise.all(urls.map(async (url) => [url, await read(job, url, format)] as const));
-  if (options.json === true) {
+  if (json === true) {
     for (const [, body] of bodies) printJson(body);
     return exitCode.ok;
   }
@@ -36,23 +57,23 @@ export const diff = async (word: string, options: DiffOptions): Promise<ExitCode
   const shown = bodies.flatMap(([url, { diff: text }]) => {
     if (text === "") return [];
     // A patch is applied in one repository: its name is no line of it.
-    const heading = urls.length > 1 && isTTY ? `${paint("bold", repositoryName(url || job.repo_url))}\n` : "";
+    const heading = urls.length > 1 && isTTY ? `${paint("bold", repositoryName(url))}\n` : "";
     return heading + (isTTY ? (format === "stat" ? paintStat : paintPatch)(text, paint) : text);
   });
   if (shown.length > 0) await page(shown.join(isTTY ? "\n" : ""));
   if (!isTTY && bodies.filter(([, { files }]) => files.length > 0).length > 1)
-    note("It has the changes of several repositories: --in NAME gives that of one");
+    note("It has the changes of several repositories: --repository NAME gives that of one");
   for (const [, { truncated, note: missing }] of bodies)
     if (truncated) note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${job.id} brings all`);
     else if (missing !== null) note(oneLine(missing));
   return exitCode.ok;
 };
 
-/** The further repository of the job that the checkout is of; empty: none, or it is the job's own. */
-const repositoryHere = async ({ repo_url, repositories }: Job, here: string): Promise<string> => {
-  for (const { repo_url: url } of [{ repo_url }, ...repositories])
-    if (repositories.length > 0 && (await remoteHere(url, here)) !== null) return url;
-  return "";
+/** The one of the job's repositories that the checkout is of; its own where it is of none. */
+const repositoryHere = async (job: Job, here: string): Promise<string> => {
+  if (job.repositories.length > 0)
+    for (const url of urlsOf(job)) if ((await remoteHere(url, here)) !== null) return url;
+  return job.repo_url;
 };
 
 /** `svc apply` */

@@ -51,7 +51,7 @@ export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) =
   return (
     <div className="page-state failed" role="alert">
       <h2>{titles[status] ?? "This could not be read"}</h2>
-      <p>{status === 404 ? error.message.replace(/; (svc|GET) .* there are$/, "") : error.message}</p>
+      <p>{status === 404 ? error.message.replace(/; (svc|GET) .*$/s, "") : error.message}</p>
       {status === 404 && <Link href={path.split("/", 2).join("/")}>Back to the list</Link>}
       {retry && <Button text="Try again" run={retry} />}
     </div>
