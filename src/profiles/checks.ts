@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { FileFault } from "./contained.ts";
 import { Globs } from "./match.ts";
-import { parseYamlMap } from "./yaml-map.ts";
+import { parseYaml } from "./yaml-map.ts";
 
 /** A command that the service runs on an agent's work. */
 export type CheckDefinition = {
@@ -60,32 +59,23 @@ export const definedChecks = (checks: z.infer<typeof Checks> | null | undefined)
     mustPass: must === "pass",
   }));
 
-/** Those that a submission names by their commands alone, each with a name that is not taken. */
-export const checksOfCommands = (
-  commands: readonly string[],
-  taken: readonly CheckDefinition[],
-): CheckDefinition[] => {
-  const names = new Set(taken.map(({ name }) => name));
-  return commands.map((run) => {
-    const plain =
-      run
-        .replace(/[^A-Za-z0-9 ._-]+/g, " ")
-        .trim()
-        .slice(0, 90) || "check";
-    let name = plain;
-    for (let nth = 2; names.has(name); nth += 1) name = `${plain} ${nth}`;
-    names.add(name);
-    return { name, run, timeout: usualTimeout, when: null, mustPass: false };
-  });
-};
+/** Those that a submission names by their commands alone. */
+export const checksOfCommands = (commands: readonly string[]): CheckDefinition[] =>
+  commands.map((run) => ({
+    name: run.replace(/\s+/g, " ").slice(0, 100),
+    run,
+    timeout: usualTimeout,
+    when: null,
+    mustPass: false,
+  }));
 
 /** Where a repository says its checks. */
 export const checksFile = ".svc/checks.yml";
 
 /** The checks of that file. @throws FileFault with all its faults in one sentence */
-export const parseChecksFile = (source: string): CheckDefinition[] => {
-  const result = z.strictObject({ checks: Checks }).safeParse(parseYamlMap(checksFile, source));
-  if (result.success) return definedChecks(result.data.checks);
-  const faults = result.error.issues.map(({ path, message }) => `${path.join(".")} ${message}`.trim());
-  throw new FileFault(`${checksFile}: ${faults.join("; ")}`);
-};
+export const parseChecksFile = (source: string): CheckDefinition[] =>
+  definedChecks(
+    parseYaml({ path: checksFile, source, schema: z.strictObject({ checks: Checks }) }, (at) =>
+      at === "" ? ["checks"] : ["name", "run", "timeout", "when", "must"],
+    ).checks,
+  );

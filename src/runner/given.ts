@@ -72,7 +72,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     };
     const place = await prepare(record, run, { profile, repos, onMade });
     const known = await checksOf(profile, place.own, { repos, signal: run.signal });
-    const own = [...known, ...checksOfCommands(record.options.checks ?? [], known)];
+    const own = [...known, ...checksOfCommands(record.options.checks ?? [])];
     const isFirst = record.resumed_at === null && record.checking === null;
     const mustPass = record.options.must_pass === true;
     const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));

@@ -2,6 +2,7 @@ import { render, Text, useStdout } from "ink";
 import { createElement as h, useEffect, useReducer, useRef, useState, type ReactNode } from "react";
 import type { Client } from "../client/client.ts";
 import type { Job } from "../contract/job.ts";
+import { messageOf } from "../fleet/addressed.ts";
 import type { Fleet, Remote } from "../fleet/fleet.ts";
 import { pause } from "../lib/wait.ts";
 import type { LocalAgent } from "../main/local-agents.ts";
@@ -89,8 +90,6 @@ const useRepeated = (work: (signal: AbortSignal) => Promise<void>, everyMs: numb
   }, [round]);
   return again;
 };
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 type FleetProps = Common & Keys & { open: (opened: Shown["opened"]) => () => void };
 

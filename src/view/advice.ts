@@ -1,11 +1,11 @@
 import type { FailureReason, Job } from "../contract/job.ts";
 import { flagWords, oneLine, sanitise } from "./sanitise.ts";
 
-/** Where advice is read: some of it is a command in a shell, and a button on the page. */
-export type Reader = "shell" | "page";
-
-/** What went wrong, and what the user can do about it; null: nothing did, or nothing is known. */
-export const faultOf = (job: Job, reader: Reader): { error: string | null; advice: string | null } => {
+/** What went wrong, and what the user can do about it; null: nothing. On the page a command is a button. */
+export const faultOf = (
+  job: Job,
+  reader: "shell" | "page",
+): { error: string | null; advice: string | null } => {
   const { failure_reason: reason } = job;
   // Other errors may be the agent's own words.
   const words = reader === "shell" && reason !== null && aboutInput.has(reason) ? flagWords : String;
@@ -15,7 +15,7 @@ export const faultOf = (job: Job, reader: Reader): { error: string | null; advic
   const isCommand = reader === "page" && own?.startsWith("svc ") === true;
   return {
     error: own === null ? said : before + after,
-    advice: isCommand ? adviceFor(job, reader) : (own ?? adviceFor(job, reader)),
+    advice: isCommand ? adviceFor(job) : (own ?? adviceFor(job)),
   };
 };
 
@@ -34,11 +34,10 @@ export const whyFailed = (job: Job): string | null => {
   return [job.failure_reason.replaceAll("_", " "), oneLine(line)].filter(Boolean).join(": ");
 };
 
-const adviceFor = ({ status, failure_reason: reason, retryable }: Job, reader: Reader): string | null => {
+const adviceFor = ({ status, failure_reason: reason, retryable }: Job): string | null => {
   if (status === "expired") return "No worker took it in time: submit it again, or raise SERVICE_JOB_TTL.";
   if (reason === null) return null;
-  const words = (reader === "page" ? onPage[reason] : undefined) ?? advice[reason];
-  return words + (retryable === true ? " Submitting it again may work." : "");
+  return advice[reason] + (retryable === true ? " Submitting it again may work." : "");
 };
 
 /** For errors that do not say it themselves. */
@@ -48,11 +47,11 @@ const advice: Record<FailureReason, string> = {
   api_error: "Ask the model once with svc doctor on the service's machine.",
   rate_limited: "Wait for the reset of the limit, then submit it again.",
   auth: "Set AGENT_CLI_OAUTH_TOKEN, MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY of the service anew; svc doctor tries it.",
-  max_turns: "Split the task, raise max_turns in the profile, or go on with svc continue.",
+  max_turns: "Split the task, raise max_turns in the profile, or continue it.",
   budget: "Raise max_budget_usd in the profile, or split the task.",
   timeout: "Split the task, or raise timeout in the profile or SERVICE_AGENT_CLI_TIMEOUT.",
-  stalled: "Go on with svc continue, or try the agent CLI with svc doctor.",
-  instance_lost: "Go on with svc continue and the id of the job.",
+  stalled: "Continue it, or try the agent CLI with svc doctor.",
+  instance_lost: "Continue it; where its agent had not begun, submit it again.",
   clone_failed: "Try git ls-remote with this repository as the service's user.",
   worktree_failed: "Check that the base branch exists; svc disk shows the service's free room.",
   profile_invalid: "Correct the profile: svc profiles shows its fault.",
@@ -61,17 +60,8 @@ const advice: Record<FailureReason, string> = {
   sandbox_failed: "Try the sandbox on the service's machine with svc doctor.",
   setup_failed: "Correct .svc/setup.yml, or setup of the profile; svc setup tries it without an agent.",
   push_failed: "Check that the token may push, and the rules of the branch; the branch has the work.",
-  needs_input: "Answer it with svc continue and the id of the job.",
-  checks_failed: "Read its checks with svc job, and go on with svc continue and the id of the job.",
+  needs_input: "Continue it with your answer.",
+  checks_failed: "Read its checks, and continue it with what to do about them.",
   pr_failed: "Open the pull request by hand: the branch is pushed. svc doctor shows the token's rights.",
   internal: "This is a fault of the service: look into its log.",
-};
-
-/** Where the page has a button for it. */
-const onPage: Partial<Record<FailureReason, string>> = {
-  max_turns: "Split the task, raise max_turns in the profile, or continue the session.",
-  stalled: "Continue the session, or try the agent CLI with svc doctor.",
-  instance_lost: "Continue the session; where its agent had not begun, run the task again.",
-  needs_input: "Continue the session with your answer.",
-  checks_failed: "Read the checks under Details, and continue the session with what to do about them.",
 };

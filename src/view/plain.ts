@@ -13,12 +13,5 @@ export const plainLines = (value: unknown, margin = ""): string[] => {
 };
 
 /** The first text in a value of JSON; empty: there is none. */
-export const firstText = (value: unknown): string => {
-  if (typeof value === "string") return value;
-  if (typeof value !== "object" || value === null) return "";
-  for (const inside of Object.values(value)) {
-    const text = firstText(inside);
-    if (text !== "") return text;
-  }
-  return "";
-};
+export const firstText = (value: unknown): string =>
+  typeof value === "string" ? value : (Object.values(Object(value)).map(firstText).find(Boolean) ?? "");

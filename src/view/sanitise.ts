@@ -36,21 +36,14 @@ export const shellWord = (text: string): string =>
 
 /** Faults of an input, `allow_hosts: must name a host; …`, with the flags of `svc` instead of the fields' names. */
 export const faultWords = (faults: string): string =>
-  faults.replaceAll(
-    /(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g,
-    (_, before: string, name: string) =>
-      before + (argumentNames[name] ?? `--${optionFlags[name] ?? name.replaceAll("_", "-")}`),
+  faults.replaceAll(/(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g, (_, before: string, name: string) =>
+    argumentNames.test(name)
+      ? `${before}The ${name}`
+      : `${before}--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
   );
 
-const argumentNames: Record<string, string> = {
-  job_id: "The job",
-  name: "The name",
-  paths: "The worktree",
-  query: "The query",
-  task: "The task",
-  text: "The text",
-  value: "The value",
-};
+/** Given as arguments, or on standard input. */
+const argumentNames = /^(name|paths|query|task|text|value)$/;
 
 /** A sentence of the service with the flags and commands of `svc` instead of parameters and paths. */
 export const flagWords = (sentence: string): string =>

@@ -43,12 +43,13 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
 };
 
 /** Another place than the job had; empty: none is named. */
-const placeIn = (job: Job, { repo, baseRef }: AgainFlags, gitHost: string) => ({
-  ...(repo !== undefined && { repo_url: repositoryOf(repo, gitHost), base_ref: "" }),
-  ...(repo === undefined && baseRef !== undefined && { repo_url: job.repo_url }),
-  ...(baseRef !== undefined && { base_ref: baseRef }),
-  ...((repo ?? baseRef) !== undefined && { worktree_id: "", session_id: "" }),
-});
+const placeIn = (job: Job, { repo, baseRef }: AgainFlags, gitHost: string) =>
+  (repo ?? baseRef) !== undefined && {
+    repo_url: repo === undefined ? job.repo_url : repositoryOf(repo, gitHost),
+    base_ref: baseRef ?? "",
+    worktree_id: "",
+    session_id: "",
+  };
 
 /** `svc continue`: another task for the agent that ran the job, in its session, worktree and branch. */
 export const continueJob = async (

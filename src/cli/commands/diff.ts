@@ -2,7 +2,7 @@ import type { JobDiff } from "../../contract/diff.ts";
 import type { Job } from "../../contract/job.ts";
 import { isCalled, repositoryName } from "../../contract/repository-url.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, type ExitCode } from "../failure.ts";
 import { findJob } from "../job-id.ts";
 import { page } from "../pager.ts";
 import { note, painter, print, printJson } from "../print.ts";
@@ -28,23 +28,14 @@ const urlsOf = ({ repo_url: url, repositories }: Job): string[] => [
   ...repositories.map(({ repo_url }) => repo_url),
 ];
 
-const urlOf = (job: Job, name: string): string => {
-  const urls = urlsOf(job);
-  const url = urls.find((each) => isCalled(each, name));
-  if (url === undefined)
-    throw usageError(
-      `--repository: job ${job.id} has no ${name}; it has ${urls.filter(Boolean).join(", ") || "none"}`,
-    );
-  return url;
-};
-
 /** `svc diff`: of each of the job's repositories. */
 export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
   const job = await findJob(connect().client, word);
   const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
   const { repository, json } = options;
   const whole = json === true ? [job.repo_url] : urlsOf(job);
-  const urls = repository === undefined ? whole : [urlOf(job, repository)];
+  const urls =
+    repository === undefined ? whole : [urlsOf(job).find((url) => isCalled(url, repository)) ?? repository];
   const bodies = await Promise.all(urls.map(async (url) => [url, await read(job, url, format)] as const));
   if (json === true) {
     for (const [, body] of bodies) printJson(body);
@@ -61,8 +52,6 @@ export const diff = async (word: string, options: DiffOptions): Promise<ExitCode
     return heading + (isTTY ? (format === "stat" ? paintStat : paintPatch)(text, paint) : text);
   });
   if (shown.length > 0) await page(shown.join(isTTY ? "\n" : ""));
-  if (!isTTY && bodies.filter(([, { files }]) => files.length > 0).length > 1)
-    note("It has the changes of several repositories: --repository NAME gives that of one");
   for (const [, { truncated, note: missing }] of bodies)
     if (truncated) note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${job.id} brings all`);
     else if (missing !== null) note(oneLine(missing));

@@ -18,10 +18,6 @@ export const repositoryOf = (word: string, gitHost: string): string => {
   return word !== "" && existsSync(word) ? resolve(word) : urlOfShort(word, gitHost);
 };
 
-/** Repositories of a secret: `acme/*` is on the service's git host. */
-export const globOf = (word: string, gitHost: string): string =>
-  /^[\w-]+\/[\w.*?-]+$/.test(word) ? `${gitHost}/${word}` : word;
-
 type Text = {
   noun: "task" | "message" | "answer";
   /** Limit of the service, characters. */

@@ -6,7 +6,6 @@ import { views } from "../../view/views.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode, usageError } from "../failure.ts";
 import { note, printAnswer } from "../print.ts";
-import { globOf } from "./input.ts";
 
 type Options = {
   repo: string;
@@ -24,13 +23,13 @@ export const secretsSet = async (
   { repo, phase, host = [], header = "", plain = false, branch, json }: Options,
 ): Promise<ExitCode> => {
   const value = process.stdin.isTTY ? await typed(`Value of ${name}: `) : await text(process.stdin);
-  const { client, gitHost } = connect();
+  const { client } = connect();
   const listOf = (words: string[]) => words.flatMap((each) => each.split(",")).filter((each) => each !== "");
   const [hosts, branches] = [listOf(host), branch === undefined ? null : listOf(branch)];
   // Of an editor or echo.
   const given = value.replace(/\r?\n$/, "");
   if (given === "") throw usageError("The value is empty: give it on standard input");
-  const known = { name, repo: globOf(repo, gitHost), phase, hosts, header: header || null, plain, branches };
+  const known = { name, repo, phase, hosts, header: header || null, plain, branches };
   const body = await client.set_secret({ ...known, value: given });
   return printAnswer(body, json, views.set_secret);
 };
