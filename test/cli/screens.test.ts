@@ -228,7 +228,16 @@ describe.each([60, 120])("on a terminal of %i columns", (columns) => {
 const session = (name: string, args: string) => {
   const program = svcProgram.map(shellWord).join(" ");
   const size = ["-x", "60", "-y", "12"];
-  tmux("new-session", "-d", "-s", name, ...size, "sh", "-c", `${program} ${args}; echo code $?; sleep 600`);
+  tmux(
+    "new-session",
+    "-d",
+    "-s",
+    name,
+    ...size,
+    "sh",
+    "-c",
+    `trap : INT; ${program} ${args}; echo code $?; sleep 600`,
+  );
   const shows = (text: RegExp): Promise<string> =>
     until(async () => {
       const seen = tmux("capture-pane", "-p", "-t", name);
