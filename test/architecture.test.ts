@@ -176,7 +176,7 @@ const budgets: Record<string, number> = {
   http: 2314,
   jobs: 2915,
   kv: 467,
-  lib: 2914,
+  lib: 2923,
   main: 3913,
   mcp: 859,
   oauth: 1002,
