@@ -1,6 +1,6 @@
 import { memo, useEffect, useRef, type ReactNode } from "react";
 import { Link } from "wouter";
-import type { Job } from "../../../src/contract/job.ts";
+import { isDraft, type Job } from "../../../src/contract/job.ts";
 import { whyFailed } from "../../../src/view/advice.ts";
 import { leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
@@ -19,7 +19,7 @@ const columns: readonly (readonly [head: string, cell: (props: Props) => ReactNo
   ["Repository", ({ job }) => <Repository url={job.repo_url} />],
   ["Profile", ({ job }) => job.profile],
   ["Change", ({ job }) => <Change stat={job.diff_stat} />],
-  ["PR", ({ job }) => isWeb(job.pr_url) && <PullRequest url={job.pr_url} />],
+  ["PR", ({ job }) => isWeb(job.pr_url) && <PullRequest url={job.pr_url} isDraft={isDraft(job)} />],
   ["Cost", ({ job }) => <Money usd={job.cost_usd} estimated={job.cost_estimated} />],
   ["Time", ({ job }) => job.started_at !== null && <Duration from={job.started_at} to={job.ended_at} />],
   ["Age", ({ job }) => <Ago at={job.created_at} />],
@@ -73,8 +73,8 @@ const TaskLink = ({ job, isSelected }: Props) => {
   );
 };
 
-const PullRequest = ({ url }: { url: string }) => (
-  <a href={url} target="_blank" rel="noreferrer" title={url}>
+const PullRequest = ({ url, isDraft: isHeld }: { url: string; isDraft: boolean }) => (
+  <a href={url} target="_blank" rel="noreferrer" title={isHeld ? `Draft: ${url}` : url}>
     {/\d+$/.exec(url)?.[0] ?? "open"}
   </a>
 );
