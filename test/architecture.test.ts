@@ -167,11 +167,11 @@ test(`every file has at most ${longest} lines`, () => {
 const budgets: Record<string, number> = {
   agents: 3500,
   chat: 2628,
-  cli: 4853,
+  cli: 4855,
   client: 666,
   companions: 250,
   config: 1789,
-  contract: 3100,
+  contract: 3094,
   fleet: 435,
   http: 2314,
   jobs: 2915,
@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1093,
   place: 1258,
   profiles: 2359,
-  repos: 5199,
+  repos: 5204,
   runner: 2503,
   sandbox: 1479,
   secrets: 443,
@@ -191,9 +191,9 @@ const budgets: Record<string, number> = {
   telemetry: 1610,
   transcripts: 3917,
   tui: 654,
-  view: 1822,
+  view: 1827,
   worktrees: 1599,
-  web: 7542,
+  web: 7550,
 };
 
 test("no room has more lines than its budget, and no budget is more than 2 % above its room", () => {

@@ -296,12 +296,6 @@ export const Job = z
   .meta({ id: "Job" });
 export type Job = z.infer<typeof Job>;
 
-/** Whether its pull requests are drafts: its checks are red. */
-export const isDraft = ({
-  failure_reason: reason,
-  pr_url,
-}: Pick<Job, "failure_reason" | "pr_url">): boolean => reason === "checks_failed" && pr_url !== null;
-
 /** Until when it waits for a usage limit, parked or held; null: it does not. */
 export const limitedUntil = ({ waiting, held }: Pick<Job, "waiting" | "held">): string | null =>
   held?.until ?? (waiting?.kind === "limit" ? waiting.until : null);

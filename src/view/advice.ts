@@ -9,14 +9,13 @@ export const faultOf = (
   const { failure_reason: reason } = job;
   // Other errors may be the agent's own words.
   const words = reader === "shell" && reason !== null && aboutInput.has(reason) ? flagWords : String;
-  const said = job.error === null ? null : words(sanitise(job.error)).trimEnd();
+  if (job.error === null) return { error: null, advice: adviceFor(job) };
+  const said = words(sanitise(job.error)).trimEnd();
   // Only the second line: what follows may be the agent's own words.
-  const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
-  const isCommand = reader === "page" && own?.startsWith("svc ") === true;
-  return {
-    error: own === null ? said : before + after,
-    advice: isCommand ? adviceFor(job) : (own ?? adviceFor(job)),
-  };
+  const [, before, own, after] = ownAdvice.exec(said) ?? [];
+  if (own === undefined) return { error: said, advice: adviceFor(job) };
+  const isCommand = reader === "page" && own.startsWith("svc ");
+  return { error: `${before}${after}`, advice: isCommand ? adviceFor(job) : own };
 };
 
 const ownAdvice = /^(.*)\nWhat to do: (.*)([^]*)/;

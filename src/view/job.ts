@@ -1,5 +1,5 @@
-import { checkLines, leftRed, redOutputs } from "./checks.ts";
-import { isDraft, type Job } from "../contract/job.ts";
+import { checkLines, isDraft, leftRed, redOutputs } from "./checks.ts";
+import type { Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { faultOf, whyFailed } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";

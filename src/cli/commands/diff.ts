@@ -41,21 +41,23 @@ export const diff = async (word: string, options: DiffOptions): Promise<ExitCode
     for (const [, body] of bodies) printJson(body);
     return exitCode.ok;
   }
-  const { isTTY } = process.stdout;
-  const paint = painter(process.stdout);
   const isEmpty = bodies.every(([, { files }]) => files.length === 0);
-  if (isEmpty && isTTY) note(`Job ${job.id} has changed nothing`);
-  const shown = bodies.flatMap(([url, { diff: text }]) => {
-    if (text === "") return [];
-    // A patch is applied in one repository: its name is no line of it.
-    const heading = urls.length > 1 && isTTY ? `${paint("bold", repositoryName(url))}\n` : "";
-    return heading + (isTTY ? (format === "stat" ? paintStat : paintPatch)(text, paint) : text);
-  });
-  if (shown.length > 0) await page(shown.join(isTTY ? "\n" : ""));
+  if (isEmpty && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
+  const shown = shownText(bodies, format === "stat" ? paintStat : paintPatch);
+  if (shown !== "") await page(shown);
   for (const [, { truncated, note: missing }] of bodies)
     if (truncated) note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${job.id} brings all`);
     else if (missing !== null) note(oneLine(missing));
   return exitCode.ok;
+};
+
+/** On a terminal in colours, below the name of each repository where there are several. */
+const shownText = (bodies: (readonly [string, JobDiff])[], paintText: typeof paintPatch): string => {
+  const changed = bodies.filter(([, { diff: text }]) => text !== "");
+  if (!process.stdout.isTTY) return changed.map(([, { diff: text }]) => text).join("");
+  const paint = painter(process.stdout);
+  const heading = (url: string) => (bodies.length > 1 ? `${paint("bold", repositoryName(url))}\n` : "");
+  return changed.map(([url, { diff: text }]) => heading(url) + paintText(text, paint)).join("\n");
 };
 
 /** The one of the job's repositories that the checkout is of; its own where it is of none. */

@@ -102,7 +102,7 @@ const watch = async (client: Client, query: Query): Promise<ExitCode> => {
       );
       await delay(watchEveryMs, undefined, { signal });
     }
-  }).finally(draw.done);
+  }).finally(() => draw.done());
 };
 
 const watchEveryMs = 2000;

@@ -3,9 +3,9 @@ import { useState, type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { retryInput } from "../../../src/client/again.ts";
 import { continueInput } from "../../../src/contract/message.ts";
-import { isDraft, isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
+import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
 import { faultOf } from "../../../src/view/advice.ts";
-import { leftRed } from "../../../src/view/checks.ts";
+import { isDraft, leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
 import { cost, duration } from "../../../src/view/quantities.ts";
 import { timeOf } from "../../../src/view/stages.ts";
@@ -40,9 +40,8 @@ export const JobHeader = ({ job, follower }: Props) => {
           </span>
         </li>
         <Fact>{pauseLine(job)}</Fact>
-        <Fact>{job.outcome !== job.failure_reason && job.outcome?.replaceAll("_", " ")}</Fact>
-        <Fact className="fault">{job.failure_reason?.replaceAll("_", " ")}</Fact>
-        <Fact>{job.status === "running" && <Silence since={facts.at || job.created_at} />}</Fact>
+        <Outcome job={job} />
+        <Silence job={job} last={facts.at} />
         <Fact className="fault">{leftRed(job)}</Fact>
         <Fact>{job.repo_url && <Repository url={job.repo_url} />}</Fact>
         <Fact className="mono">{job.branch && oneLine(`${job.base_ref} → ${job.branch}`)}</Fact>
@@ -62,10 +61,18 @@ export const JobHeader = ({ job, follower }: Props) => {
   );
 };
 
+/** What came of it, and why it failed; a word for both is said once. */
+const Outcome = ({ job: { outcome, failure_reason: why } }: { job: Job }) => (
+  <>
+    <Fact>{outcome !== why && outcome?.replaceAll("_", " ")}</Fact>
+    <Fact className="fault">{why?.replaceAll("_", " ")}</Fact>
+  </>
+);
+
 /** How long nothing has been heard of the agent, once that is long. */
-const Silence = ({ since }: { since: string }) => {
-  const ms = useNow() - Date.parse(since);
-  return ms < 30_000 ? null : `nothing new for ${duration(ms)}`;
+const Silence = ({ job, last }: { job: Job; last: string }) => {
+  const ms = useNow() - Date.parse(last || job.created_at);
+  return job.status === "running" && ms >= 30_000 && <Fact>nothing new for {duration(ms)}</Fact>;
 };
 
 const Fact = ({ children, className }: { children: ReactNode; className?: string }) =>

@@ -213,12 +213,13 @@ const inputOf = (draft: Draft) => {
       const text = draft[name]?.trim() ?? "";
       return text === "" ? [] : [[name, readers[type ?? "task"](text)] as const];
     });
-  const { repositories = [], ...rest } = Object.fromEntries(of([...places, ...more])) as Draft &
-    Record<"repositories", string[]>;
+  const { repositories, ...rest } = Object.fromEntries(of([...places, ...more])) as Draft & {
+    repositories?: string[];
+  };
   return {
     task: "",
     ...rest,
-    repositories: repositories.map((repo_url) => ({ repo_url })),
+    repositories: (repositories ?? []).map((repo_url) => ({ repo_url })),
     options: Object.fromEntries(of(options)),
   };
 };

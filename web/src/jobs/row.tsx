@@ -1,8 +1,8 @@
 import { memo, useEffect, useRef, type ReactNode } from "react";
 import { Link } from "wouter";
-import { isDraft, type Job } from "../../../src/contract/job.ts";
+import type { Job } from "../../../src/contract/job.ts";
 import { whyFailed } from "../../../src/view/advice.ts";
-import { leftRed } from "../../../src/view/checks.ts";
+import { isDraft, leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
 import { cutText } from "../../../src/view/quantities.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
