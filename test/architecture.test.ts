@@ -167,7 +167,7 @@ test(`every file has at most ${longest} lines`, () => {
 const budgets: Record<string, number> = {
   agents: 3500,
   chat: 2628,
-  cli: 4855,
+  cli: 4858,
   client: 666,
   companions: 250,
   config: 1789,

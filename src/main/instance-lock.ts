@@ -27,7 +27,7 @@ type Wanted = { directory: string; variable: "SERVICE_JOBS_DIR" | "SERVICE_WORKT
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
 const lockDirectory = async (
-  { directory }: Pick<Wanted, "directory">,
+  { directory }: Wanted,
   signal: AbortSignal,
   timeoutSeconds = 1,
 ): Promise<FileLock> => {

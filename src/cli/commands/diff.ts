@@ -45,10 +45,13 @@ export const diff = async (word: string, options: DiffOptions): Promise<ExitCode
   if (isEmpty && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
   const shown = shownText(bodies, format === "stat" ? paintStat : paintPatch);
   if (shown !== "") await page(shown);
-  for (const [, { truncated, note: missing }] of bodies)
-    if (truncated) note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${job.id} brings all`);
-    else if (missing !== null) note(oneLine(missing));
+  for (const [, body] of bodies) noteMissing(body);
   return exitCode.ok;
+};
+
+const noteMissing = ({ job_id: id, truncated, note: missing }: JobDiff): void => {
+  if (truncated) note(`Not all of it: svc diff shows 10 MB at most; svc checkout ${id} brings all`);
+  else if (missing !== null) note(oneLine(missing));
 };
 
 /** On a terminal in colours, below the name of each repository where there are several. */
