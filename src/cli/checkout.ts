@@ -49,10 +49,12 @@ const remoteUrl = async (remote: string, top: string): Promise<string> => {
   }
 };
 
-/** As last fetched. */
+/** As last fetched; a branch that was pushed by the remote's URL is known to the remote alone. */
 const remoteHas = async (remote: string | null, branch: string): Promise<boolean> => {
+  if (branch === "") return false;
   const ref = remote === null ? "HEAD" : `refs/remotes/${remote}/${branch}`;
-  return branch !== "" && (await git("rev-parse", "--verify", "--quiet", ref)) !== "";
+  if ((await git("rev-parse", "--verify", "--quiet", ref)) !== "") return true;
+  return remote !== null && (await git("ls-remote", "--", remote, `refs/heads/${branch}`)) !== "";
 };
 
 const withoutBase = (branch: string): string =>
@@ -95,6 +97,6 @@ const lines = (text: string): string[] => text.split("\n").filter((line) => line
 
 /** In English, and without a lock that would be in the user's way. */
 const runGit = (...args: string[]) =>
-  userGit(args, { env: { ...process.env, LC_ALL: "C", GIT_OPTIONAL_LOCKS: "0" } });
+  userGit(args, { env: { ...process.env, LC_ALL: "C", GIT_OPTIONAL_LOCKS: "0", GIT_TERMINAL_PROMPT: "0" } });
 
 const git = async (...args: string[]): Promise<string> => (await runGit(...args)).stdout;

@@ -64,7 +64,10 @@ const addFlags = ({ list_jobs: jobs, cleanup_worktrees: cleanup }: Record<string
     ?.aliases(["ls", "ps"])
     .addOption(new Option("--active", "the same as --status active").conflicts(["status", "failed"]))
     .addOption(new Option("--failed", "the same as --status failed").conflicts("status"))
-    .option("-q, --quiet", "print ids only, whole");
+    .option("-q, --quiet", "print ids only, whole")
+    .addOption(
+      new Option("--watch", "show the list until interrupted, anew every 2 s").conflicts(["json", "quiet"]),
+    );
   const since = jobs?.options.find(({ long }) => long === "--since");
   if (since !== undefined) since.description += "; or how long ago: 30m, 2h, 3d";
   cleanup?.addHelpText("after", cleanupEnd);

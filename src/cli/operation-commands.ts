@@ -1,8 +1,9 @@
 import { Argument, Option, type Command } from "commander";
 import { z } from "zod";
 import type { Definitions, McpOperation } from "../contract/operation.ts";
+import { flagWords } from "../view/sanitise.ts";
 import { usageError } from "./failure.ts";
-import { examples, whole } from "./options.ts";
+import { examples, jobIdOrLatest, whole } from "./options.ts";
 
 /** What was typed, by the operation's parameters, and flags that are none of them. */
 export type Asked = { name: string; input: Record<string, unknown>; flags: Record<string, unknown> };
@@ -37,7 +38,11 @@ export const addOperationCommands = (
   operations: Definitions,
   run: (asked: Asked) => Promise<void>,
 ): Record<string, Command> => {
-  const named = Object.entries(operations).map(([name, operation]) => ({ ...operation, name }));
+  const named = Object.entries(operations).map(([name, operation]) => ({
+    ...operation,
+    name,
+    say: sayIn(program, operations, operation),
+  }));
   const byPath = Map.groupBy(named, ({ command }) => command?.name);
   const commands: Record<string, Command> = {};
   for (const [path, same] of byPath) {
@@ -47,7 +52,21 @@ export const addOperationCommands = (
   return commands;
 };
 
-type Named = McpOperation & { name: string };
+/** `say` turns a text of the operation into one for a shell. */
+type Named = McpOperation & { name: string; say: (text: string) => string };
+
+/** Operations and parameters are named as commands and flags; an empty value is a flag that is left out. */
+const sayIn =
+  (program: Command, operations: Definitions, { input }: McpOperation) =>
+  (text: string): string =>
+    flagWords(text)
+      .replaceAll("`", "")
+      .replace(/\bempty or |\bempty(?=: )/, (word) => (word === "empty" ? "without it" : ""))
+      .replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (word) => {
+        const path = operations[word]?.command?.name;
+        if (path !== undefined) return `${program.name()} ${path}`;
+        return word in input.shape ? flagOf(word) : word;
+      });
 
 const declare = (
   program: Command,
@@ -62,7 +81,7 @@ const declare = (
     .command(words.at(-1) ?? path)
     .helpGroup(`${first.command?.group}:`)
     .summary(first.title.charAt(0).toLowerCase() + first.title.slice(1))
-    .description(first.summary);
+    .description(abouts[first.name] ?? first.say(first.summary));
   const args = same.flatMap((each) => argumentsOf(each, same.length > 1));
   for (const argument of args) command.addArgument(argument);
   const names = args.map((argument) => argument.name());
@@ -86,11 +105,15 @@ const declare = (
 };
 
 /** `isChoice`: without them the command means another operation. */
-const argumentsOf = (operation: McpOperation, isChoice: boolean): Argument[] => {
+const argumentsOf = (operation: Named, isChoice: boolean): Argument[] => {
   const { properties, required } = schemaOf(operation);
   return (operation.command?.args ?? []).map((name) => {
+    if (name === "job_id" && operation.annotations.readOnly) {
+      const [shape, words, latest] = jobIdOrLatest;
+      return new Argument(shape, words).default(latest);
+    }
     const shown = name + (forms[name]?.many === undefined ? "" : "...");
-    const about = forms[name]?.about ?? properties[name]?.description;
+    const about = forms[name]?.about ?? operation.say(properties[name]?.description ?? "");
     return new Argument(required.includes(name) && !isChoice ? `<${shown}>` : `[${shown}]`, about);
   });
 };
@@ -105,11 +128,15 @@ const joined = (parameter: string, value: unknown): unknown => {
   return value.length === 0 ? undefined : value.join(many);
 };
 
-const optionsOf = (operation: McpOperation, args: string[]): { parameter: string; option: Option }[] => {
-  const { properties, $defs } = schemaOf(operation);
+const optionsOf = (operation: Named, args: string[]): { parameter: string; option: Option }[] => {
+  const { properties, required, $defs } = schemaOf(operation);
   return Object.entries(properties)
     .filter(([parameter]) => !args.includes(parameter))
-    .map(([parameter, field]) => ({ parameter, option: optionOf(parameter, field, $defs) }));
+    .map(([parameter, field]) => {
+      const description = operation.say(field.description ?? "");
+      const option = optionOf(parameter, { ...field, description }, $defs);
+      return { parameter, option: option.makeOptionMandatory(required.includes(parameter)) };
+    });
 };
 
 const optionOf = (parameter: string, field: Field, $defs: Schema["$defs"]): Option => {
@@ -136,6 +163,12 @@ const choicesOf = (field: Field, $defs: Schema["$defs"]): string[] => [
 export const flagOf = (parameter: string): string =>
   forms[parameter]?.flags?.split(", ")[0] ?? `--${parameter.replaceAll("_", "-")}`;
 
+/** Descriptions of commands that do more than their operation. */
+const abouts: Record<string, string> = {
+  prepare_worktree:
+    "Clone or update a repository and check out a worktree on a branch of its own, for svc run --worktree-id. Waits until it is ready.",
+};
+
 type Form = {
   flags?: string;
   about?: string;
@@ -157,6 +190,7 @@ const forms: Record<string, Form> = {
   paths: { many: ",", about: "paths or ids of worktrees, or first digits of ids", example: '"$ID"' },
   repo_url: { flags: "-r, --repo", example: "https://github.com/acme/app" },
   base_ref: { flags: "--base, --base-ref" },
+  cursor: { about: "where to go on: the line below a list that is not whole has it" },
   limit: { flags: "-n, --limit" },
   last_n: { flags: "-n, --last" },
   status: { flags: "-s, --status" },

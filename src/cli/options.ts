@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import { sanitise } from "../view/sanitise.ts";
+import { fitted } from "./text/fitted.ts";
 
 type Action<Args extends unknown[]> = (...args: Args) => Promise<number>;
 
@@ -10,9 +11,9 @@ export const createProgramOf = (name: string, description: string, end: string):
     .usage("<command> [options]")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show help for a command")
-    .configureHelp({ showGlobalOptions: false, minWidthToWrap: 20 })
+    .configureHelp({ showGlobalOptions: false, minWidthToWrap: 10 })
     .configureOutput({
-      writeOut: (text) => void process.stdout.write(text),
+      writeOut: (text) => void process.stdout.write(fitted(text, process.stdout.columns ?? 80)),
       outputError: (text, write) => write(sanitise(usageText(name, text))),
     })
     .showHelpAfterError(`Try: ${name} --help`)
@@ -23,6 +24,7 @@ const usageText = (name: string, text: string): string => {
   const hints = [
     /too many arguments for 'run'/.test(text) ? "Put the task in quotes.\n" : "",
     /unknown option '[^']* /.test(text) ? "A task that begins with a dash goes after --\n" : "",
+    /missing required argument 'job/.test(text) ? "Give the id of a job; latest is the newest\n" : "",
   ];
   return text.replace(/^error: /, `${name}: `) + hints.join("");
 };
@@ -74,6 +76,9 @@ export const whole =
     }
     return value;
   };
+
+/** Reads an option that can be repeated. */
+export const gathered = (word: string, before: string[] = []): string[] => [...before, word];
 
 /** Parts of an answer that `svc chat` can hide. */
 const kinds = ["thinking", "tools", "narration", "final"] as const;

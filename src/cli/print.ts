@@ -29,8 +29,7 @@ export const printAnswer = <Body>(
 
 export const layoutOf = (stream: NodeJS.WriteStream): Layout => ({
   paint: painter(stream),
-  // Some terminals report 0 columns.
-  columns: stream.isTTY ? stream.columns || undefined : undefined,
+  columns: stream.isTTY ? stream.columns : undefined,
 });
 
 /** Colours for this stream: on for a terminal, unless NO_COLOR is set; FORCE_COLOR decides before both. */

@@ -3,7 +3,7 @@ import { ConfigError } from "../config/config-error.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { CliError, exitCode, isBug, type ExitCode } from "./failure.ts";
 import { note, print, printJson } from "./print.ts";
-import { flagWords, sanitise } from "../view/sanitise.ts";
+import { faultWords, flagWords, sanitise } from "../view/sanitise.ts";
 
 /** Prints a failure on stderr, with `json` also as a failure body on stdout (`line`: in one line), and returns the exit code. */
 export const report = (
@@ -15,7 +15,8 @@ export const report = (
   const body = { success: false, error: message, code };
   if (json === "line") print(JSON.stringify(body));
   else if (json) printJson(body);
-  note(`${name}: ${sanitise(error instanceof ClientError ? flagWords(message) : message)}`);
+  const inShell = code === "invalid_request" ? faultWords(message) : message;
+  note(`${name}: ${sanitise(error instanceof ClientError ? flagWords(inShell) : message)}`);
   const debug = /^(debug|trace)$/.test(process.env[levelVariable] ?? "");
   if (code === "internal" && error instanceof Error && debug) note(sanitise(error.stack ?? ""));
   return exit;

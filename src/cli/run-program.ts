@@ -24,6 +24,7 @@ export const runProgram = async (
   });
   // A service must not end with the reader of its log.
   process.stderr.on("error", () => undefined);
+  setSizes();
   const words = asCommand(argv);
   if (words.length === 1 && words[0] === "version") {
     print(`${name} ${version}`);
@@ -39,6 +40,15 @@ export const runProgram = async (
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.usage;
     const { report } = await import("./report.ts");
     return report(error, { json: argv.includes("--json"), name });
+  }
+};
+
+/** Some terminals have no size, as that of `docker exec`: it is taken from COLUMNS and LINES, else 80 × 24. */
+const setSizes = (): void => {
+  const { COLUMNS, LINES } = process.env;
+  for (const stream of [process.stdout, process.stderr].filter(({ isTTY }) => isTTY)) {
+    stream.columns ||= Number(COLUMNS) || 80;
+    stream.rows ||= Number(LINES) || 24;
   }
 };
 

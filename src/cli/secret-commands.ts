@@ -1,6 +1,6 @@
 import { Option, type Command } from "commander";
 import { secretPhases } from "../contract/secret.ts";
-import { json, type Lazily } from "./options.ts";
+import { gathered, json, type Lazily } from "./options.ts";
 
 /** `svc secrets`; what lists and removes them is declared by its operation. */
 export const addSecretsCommand = (program: Command, lazily: Lazily): void => {
@@ -23,10 +23,14 @@ export const addSecretsCommand = (program: Command, lazily: Lazily): void => {
       "repositories that it is for: github.com/acme/app, 'github.com/acme/*'; '*': all",
     )
     .addOption(new Option("--phase <phase>", "who gets it").choices(secretPhases).makeOptionMandatory())
-    .option("--host <hosts...>", "hosts whose requests get it; without one it is plain")
+    .option("--host <host>", "host whose requests get it, can be repeated; without one it is plain", gathered)
     .option("--header <name>", "header that it is put into (default: Authorization)")
     .option("--plain", "commands get the value itself, and can learn it")
-    .option("--branch <globs...>", "bases on which a setup gets it, too: 'release/*' (default: as before)")
+    .option(
+      "--branch <glob>",
+      "base on which a setup gets it, too: 'release/*' (default: as before)",
+      gathered,
+    )
     .option(...json)
     .allowExcessArguments()
     .addHelpText("after", setEnd)

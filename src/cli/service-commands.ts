@@ -132,7 +132,7 @@ Example:
 `;
 
 const agentsEnd = `
-chat goes to instances with AGENT_MODE=true, job to the others.
+chat goes to instances with AGENT_MODE=true, job to any.
 
 Examples:
   svc agents

@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { examples, jobId, jobIdOrLatest, json, whole, type Lazily } from "./options.ts";
+import { examples, gathered, jobId, jobIdOrLatest, json, whole, type Lazily } from "./options.ts";
 
 /** `svc run`, and the commands on one job that follow or repeat it. */
 export const addRunCommands = (program: Command, lazily: Lazily): void => {
@@ -50,7 +50,9 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
       "Submit the task of a job that has ended again: with its repository and base, and its profile and options unless given here. Attached files and --file-path must be given again.",
     )
     .argument(...jobId)
-    .option("-p, --profile <name>", "another profile");
+    .option("-p, --profile <name>", "another profile")
+    .option("-r, --repo <url>", "another repository")
+    .option("--base, --base-ref <ref>", "another base");
   nameOptions(submitOptions(retry))
     .addHelpText(...examples("svc retry latest", "svc retry 6f1c -p review --model opus --wait"))
     .action(lazily(async () => (await import("./commands/again.ts")).retry));
@@ -80,10 +82,10 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .argument("[text]", "the answer to the first question, in own words; with --approve: words for the agent")
     .option("--choice <number>", "option of the first question, from 1; can be repeated for several", numbers)
     .option("--file <path>", "take the answer from a text file; - reads it from standard input")
-    .option("--approve", "of a plan: go on by it")
-    .option("--plan <path>", "with --approve: go on by the plan in this file, in place of the agent's")
-    .option("--send-back <text>", "of a plan: have it planned anew, with what you say")
-    .option("--refuse", "of a plan: end the job without it")
+    .option("--approve", "approve the plan")
+    .option("--plan <path>", "with --approve: a file with the plan, in place of the agent's")
+    .option("--send-back <text>", "reject the plan and tell the agent what to change")
+    .option("--refuse", "reject the plan and end the job")
     .option(...json)
     .addHelpText(
       ...examples(
@@ -102,8 +104,8 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     )
     .argument(...jobId)
     .argument("[text]", "what to say, in plain words; - reads it from standard input")
-    .addOption(new Option("--now", "have it heard at once: the agent drops what it does").conflicts("later"))
-    .option("--later", "have it heard when the agent is done with all else")
+    .addOption(new Option("--now", "interrupt the agent").conflicts("later"))
+    .option("--later", "wait until the agent is done with all else")
     .addOption(
       new Option("--take-back <id>", "take a message back that the agent has not heard").conflicts([
         "now",
@@ -135,7 +137,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "Wait until all these jobs have ended, or one asks; a line for each. Exit 0 only if all succeeded, 4 if one waits for an answer.",
     )
-    .argument("<job_ids...>", jobId[1])
+    .argument("[job_ids...]", jobIdOrLatest[1], [jobIdOrLatest[2]])
     .option("--json", "print one job a line")
     .addHelpText(...examples("svc wait 6f1c c5c1 && echo both succeeded"))
     .action(lazily(async () => (await import("./commands/follow.ts")).wait));
@@ -156,7 +158,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .argument(...jobIdOrLatest)
     .option("--stat", "show the number of changed lines of each file")
     .option("--name-only", "show the paths of the changed files")
-    .option("--repository <name>", "show the change of a further repository of the job")
+    .option("--repository <name>", "show the change of this one of the job's repositories (default: of all)")
     .option(...json)
     .addHelpText(...examples("svc diff", "svc diff 6f1c --stat", "svc diff 6f1c > change.patch"))
     .action(lazily(async () => (await import("./commands/diff.ts")).diff));
@@ -166,7 +168,7 @@ export const addRunCommands = (program: Command, lazily: Lazily): void => {
     .description(
       "List the files that a job's agent left in .svc/out; with a path, get that file, into the current directory under its own name.",
     )
-    .argument(...jobId)
+    .argument(...jobIdOrLatest)
     .argument("[path]", "one of the files listed")
     .option("-o, --output <file>", "write it there; - writes it to standard output")
     .option("-f, --force", "replace a file that exists")
@@ -214,6 +216,7 @@ const submitOptions = (command: Command): Command =>
     .option("--budget <usd>", "end the agent when it has spent this many US dollars", dollars)
     .option("--max-turns <number>", "end the agent after this many calls of the model", whole(1, 1_000_000))
     .option("--plan", "let a person approve the agent's plan before it works")
+    .option("--check <command>", "run this on the work, and have red mended; can be repeated", gathered)
     .option("--must-pass", "fail the job for checks that stay red, also those that were red before")
     .option("--submodules", "check out submodules, too")
     .option("--recurse-submodules", "check out submodules and theirs, too")
@@ -228,8 +231,6 @@ const nameOptions = (command: Command): Command =>
     .option("--title <text>", "title of the pull request (default: the task's first line)");
 
 const numbers = (text: string, before: number[] = []): number[] => [...before, whole(1, 100)(text)];
-
-const gathered = (path: string, before: string[] = []): string[] => [...before, path];
 
 const units = { s: 1, m: 60, h: 3600 };
 
@@ -252,6 +253,7 @@ const runExamples = `
 Examples:
   svc run "Fix the failing date test" --wait        # in a checkout
   svc run "Fix the failing date test" --repo acme/app --wait
+  svc run "Fix the failing date test" --check "npm test" --wait
   svc run "Review the error handling" -p review --model opus --timeout 30m
   svc run "Make it look like this" --attach sketch.png --branch new-look
   svc run - -r git@github.com:acme/app.git < task.md

@@ -56,7 +56,7 @@ export const modelProblem = (
   settings.allowNoModelCredential || modelCredential(settings) !== null ? null : noModelCredential;
 
 const noModelCredential =
-  "No model credential is set, so no agent can work: set AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), MODEL_API_AUTH_TOKEN or ANTHROPIC_API_KEY for the service, log the agent CLI in under AGENT_CLI_HOME_DIR, or set SERVICE_ALLOW_NO_MODEL_CREDENTIAL=true if agents need none";
+  "No model credential is set, so no agent can work: set ANTHROPIC_API_KEY, or AGENT_CLI_OAUTH_TOKEN (claude setup-token makes one), and restart the service. docs/operate/credentials.md has other ways";
 
 /** The file may also hold logins of MCP servers alone. */
 const isLoggedIn = (settings: Credentials): boolean => {

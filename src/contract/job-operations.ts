@@ -58,7 +58,7 @@ export const jobOperations = {
   cancel_job: operation({
     title: "Cancel a job",
     command: { name: "cancel", args: ["job_id"], group: "Tasks" },
-    summary: "Cancel a queued or running job; a job that has ended is returned unchanged.",
+    summary: "Cancel a queued or running job; one that has ended stays as it is.",
     input: z.strictObject({ job_id: JobId }),
     output: JobAnswer,
     example: { job: { status: "cancelled", ended_at: "2026-03-02T09:15:02.000Z" } },

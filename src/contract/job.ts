@@ -62,6 +62,7 @@ export const StageName = z
     "agent_started",
     "first_output",
     "result",
+    "checks",
     "pushed",
     "pull_request",
     "ended",

@@ -28,8 +28,8 @@ export type TakeBackInput = z.infer<typeof TakeBackInput>;
 
 /** Input that gives the agent another task in the job's session, worktree and branch. */
 export const continueInput = (job: Job, session_id: string, task: string) => {
-  const { model, timeout_seconds, max_budget_usd, max_turns, must_pass } = job.options;
-  const options = { model, timeout_seconds, max_budget_usd, max_turns, must_pass };
+  const { model, timeout_seconds, max_budget_usd, max_turns, checks, must_pass } = job.options;
+  const options = { model, timeout_seconds, max_budget_usd, max_turns, checks, must_pass };
   return {
     task,
     session_id,

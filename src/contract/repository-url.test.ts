@@ -1,7 +1,24 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ServiceError } from "./errors.ts";
-import { onGitHost, parseRepoUrl, repositoryName, takesToken } from "./repository-url.ts";
+import { isCalled, onGitHost, parseRepoUrl, repositoryName, takesToken } from "./repository-url.ts";
+
+test.for([
+  [
+    "https://github.com/acme/app.git",
+    ["acme/app", "github.com/acme/app", "git@github.com:acme/app", "app"],
+    true,
+  ],
+  [
+    "https://localhost:3000/acme/app",
+    ["localhost:3000/acme/app", "https://localhost:3000/acme/app.git"],
+    true,
+  ],
+  ["/srv/repos/app", ["/srv/repos/app", "repos/app", "file:///srv/repos/app"], true],
+  ["https://github.com/acme/app", ["me/app", "acme", "github.com:1/acme/app", "/acme/app"], false],
+] as const)("%s is called %j: %s", ([url, names, isSo]) => {
+  for (const name of names) expect([name, isCalled(url, name)]).toEqual([name, isSo]);
+});
 
 const parse = (url: string): string => parseRepoUrl(url, { allowLocal: true });
 

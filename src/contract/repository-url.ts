@@ -129,6 +129,10 @@ export const repositoryName = (url: string): string => {
   return named.replace(/\.git$/, "").toLowerCase();
 };
 
+/** Whether a repository is called so: by any spelling of its URL, its name as lists show it, or the end of that, `acme/app`. */
+export const isCalled = (url: string, name: string): boolean =>
+  `/${repositoryName(url)}`.endsWith(`/${repositoryName(name)}`);
+
 export type HostedRepo = {
   /** Host name, with the port if it is not the default of https. */
   host: string;

@@ -84,6 +84,14 @@ const values = {
   ),
   lfs: optional(z.boolean(), "Whether files in Git LFS are downloaded", true),
   plan: optional(z.boolean(), "Whether a person approves the agent's plan before it works", true),
+  checks: optional(
+    z
+      .array(z.string().regex(/^(?=.*\S)[^\0]{1,2000}$/s, "must be a command of 1 to 2,000 characters"))
+      .min(1, "must not be empty")
+      .max(8, "must be at most 8"),
+    "Commands that check the work, besides the checks of the profile",
+    ["npm test"],
+  ),
   must_pass: optional(
     z.boolean(),
     "Whether the job also fails when a check stays red that was red before the work",

@@ -189,7 +189,7 @@ const sessionOperations = {
     title: "Search sessions",
     command: { name: "search", args: ["query"], group: "Read" },
     summary:
-      'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first. Leaves out your own session, unless include_active is true.',
+      'Full-text search in everything that users, agents and tools said. Words must all occur; "a phrase", OR, -not and prefix* work. One match per session, the best first. Leaves out your own session, unless include_active is set.',
     input: {
       query: z.string().min(1).max(1000).describe("Words to search for"),
       project,
@@ -222,7 +222,7 @@ const sessionOperations = {
   search_semantic: tool({
     title: "Search by meaning",
     summary:
-      "Passages nearest in meaning to the query. Without an embedding model it searches by words and says so (mode: lexical). Leaves out your own session, unless include_active is true.",
+      "Passages nearest in meaning to the query. Without an embedding model it searches by words and says so (mode: lexical). Leaves out your own session, unless include_active is set.",
     input: {
       query: z.string().min(1).max(1000).describe("What to look for, in your own words"),
       project,

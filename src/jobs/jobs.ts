@@ -2,7 +2,7 @@ import { ServiceError } from "../contract/errors.ts";
 import type { ListJobsInput } from "../contract/job-list.ts";
 import type { AnswerInput } from "../contract/answer.ts";
 import { asksPerson, isFinal } from "../contract/job.ts";
-import { repositoryName } from "../contract/repository-url.ts";
+import { isCalled } from "../contract/repository-url.ts";
 import type { ListQuery } from "../store/job-list.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import { answerTo } from "./answer.ts";
@@ -101,14 +101,13 @@ type Wanted = Pick<ListJobsInput, "repo_url" | "profile" | "outcome" | "q">;
 
 /** Whether a job is one of those. */
 const jobFilter = ({ repo_url, profile, outcome, q }: Wanted) => {
-  const repository = `/${repositoryName(repo_url)}`;
   const words = q.toLowerCase().split(/\s+/);
   return (job: Filtered): boolean => {
     const task = job.task.toLowerCase();
     return (
       (profile === "" || job.profile === profile) &&
       (outcome === "" || job.outcome === outcome) &&
-      (repo_url === "" || `/${repositoryName(job.repo_url)}`.endsWith(repository)) &&
+      (repo_url === "" || isCalled(job.repo_url, repo_url)) &&
       words.every((word) => task.includes(word))
     );
   };

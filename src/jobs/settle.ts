@@ -1,6 +1,7 @@
 import type { Notifier } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { EventLog } from "../store/event-log.ts";
+import { failsJob } from "../contract/check.ts";
 import { isFinal } from "../contract/job.ts";
 import { canGoOn, isParkedByLoss, outlivesInstance, type JobRecord } from "../store/job-record.ts";
 import type { JobPatch, JobStore } from "../store/job-store.ts";
@@ -117,8 +118,9 @@ const maxAttempts = 5;
 export const mayRunAgain = (record: JobRecord): boolean =>
   (record.process === null || record.retry_lost) && record.attempt < maxAttempts && !wasPushed(record);
 
-/** Whether this attempt has pushed its branch, which happens only after a good result and those of its further repositories. */
-export const wasPushed = ({ stages, attempt, repositories }: JobRecord): boolean =>
+/** Whether this attempt has pushed its branch after a good result, good checks and those of its further repositories. */
+export const wasPushed = ({ stages, attempt, repositories, checks }: JobRecord): boolean =>
+  !checks.some(failsJob) &&
   repositories.every(({ error }) => error === null) &&
   stages.some((passed) => passed.stage === "pushed" && passed.attempt === attempt);
 

@@ -1,13 +1,13 @@
 /**
  * The known name that `name` probably means: one that contains it, or differs by at most two characters and at most a
- * third of it. Two characters in the wrong order count as one.
+ * third of it; what a name has besides at its end counts as one. Two characters in the wrong order count as one.
  */
 export const nearest = (name: string, known: readonly string[]): string | undefined => {
   const typed = name.toLowerCase().slice(0, 50);
   const [best] = known
     .map((candidate) => ({
       candidate,
-      edits: isPart(typed, candidate.toLowerCase()) ? 1 : distance(typed, candidate.toLowerCase()),
+      edits: isPart(typed, candidate.toLowerCase()) ? 1 : edits(typed, candidate.toLowerCase()),
     }))
     .toSorted((one, other) => one.edits - other.edits);
   return best !== undefined && best.edits <= allowed(typed) ? best.candidate : undefined;
@@ -23,8 +23,8 @@ export const suggestion = (word: string, candidates: Iterable<string>): string =
 
 const isPart = (name: string, candidate: string): boolean => name.length > 2 && candidate.includes(name);
 
-/** Damerau-Levenshtein distance (optimal string alignment). */
-const distance = (from: string, to: string): number => {
+/** Damerau-Levenshtein distance (optimal string alignment), or that to a beginning of the candidate and one. */
+const edits = (from: string, to: string): number => {
   let earlier: number[] = [];
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (const [index, character] of from.split("").entries()) {
@@ -37,5 +37,5 @@ const distance = (from: string, to: string): number => {
     }
     [earlier, row] = [row, next];
   }
-  return row.at(-1) ?? 0;
+  return Math.min(row.at(-1) ?? 0, Math.min(...row) + 1);
 };

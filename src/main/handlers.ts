@@ -21,7 +21,7 @@ import type { createBudgets } from "../telemetry/budgets.ts";
 import type { Worktrees } from "../worktrees/worktrees.ts";
 import { resolveIdPrefixes, type IdStores } from "./id-prefixes.ts";
 import { waitForJob } from "./wait-for-job.ts";
-import { repositoryName } from "../contract/repository-url.ts";
+import { isCalled, repositoryName } from "../contract/repository-url.ts";
 import type { RunTaskInput } from "../contract/job.ts";
 import type { RunOptions } from "../contract/run-options.ts";
 import type { Repos } from "../repos/repos.ts";
@@ -116,7 +116,8 @@ const handlersOf = (deps: Dependencies): Handlers<Operations> => {
       };
     },
     clear_environments: async ({ repo }) => {
-      const isWanted = (url: string): boolean => repo === "" || matchesRepository([repo], url);
+      const isWanted = (url: string): boolean =>
+        repo === "" || isCalled(url, repo) || matchesRepository([repo], url);
       return { success: true, ...(await deps.environments.clear(isWanted)) };
     },
     list_secrets: async () => {
@@ -187,6 +188,11 @@ export const createTaskCheck =
         `options.deliver_only: the profile ${profile.name} pushes nothing; give one with auto_pr: true`,
       );
     requireAllowed(allow_hosts, profile);
+    if (options.checks !== null && profile.readOnly)
+      throw new ServiceError(
+        "invalid_request",
+        `options.checks: the profile ${profile.name} may only read, so there is no work to check; leave them out, or give another profile`,
+      );
     if (options.setup_only !== true && options.deliver_only !== true)
       await requireAgent({ profile: profile.name, budgetDayUsd: profile.budget_day_usd, principal });
     await secrets.requireSandbox(repoUrl);

@@ -16,6 +16,9 @@ export class InstanceHeldError extends Error {
   override name = "InstanceHeldError";
 }
 
+/** Of each service on a machine. */
+const ownDirectories = "SERVICE_JOBS_DIR and SERVICE_WORKTREE_ROOT";
+
 type Wanted = { directory: string; variable: "SERVICE_JOBS_DIR" | "SERVICE_WORKTREE_ROOT" };
 
 /**
@@ -24,7 +27,7 @@ type Wanted = { directory: string; variable: "SERVICE_JOBS_DIR" | "SERVICE_WORKT
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
 const lockDirectory = async (
-  { directory, variable }: Wanted,
+  { directory }: Wanted,
   signal: AbortSignal,
   timeoutSeconds = 1,
 ): Promise<FileLock> => {
@@ -35,7 +38,7 @@ const lockDirectory = async (
     signal.throwIfAborted();
     if (cause instanceof LockTimeoutError)
       throw new InstanceHeldError(
-        `${described(await readHolder(directory))} uses ${directory}; stop it, or give this one a directory of its own with ${variable}`,
+        `${described(await readHolder(directory))} uses ${directory}; stop it, or give this one directories of its own: ${ownDirectories}`,
         { cause },
       );
     throw new Error(

@@ -21,11 +21,12 @@ test("a store that is unreachable makes the service unready with its reason, and
   await mkdir(directory);
   const store = await openFilesJobStore(directory, log);
   let at = 0;
+  let problem: string | null = null;
   const closing = new AbortController();
   const ready = createReadiness({
     store,
     disks: roomy,
-    credentialProblem: () => "No model credential is set",
+    credentialProblem: () => problem,
     sandbox: { mode: "bwrap", warning: null },
     modesProblem: () => null,
     companions: async () => [],
@@ -43,9 +44,23 @@ test("a store that is unreachable makes the service unready with its reason, and
       { name: "disk", status: "ok", message: "1.5 GiB free at /small" },
       { name: "sandbox", status: "ok", message: "Each agent runs in namespaces of its own (bubblewrap)" },
       { name: "modes", status: "ok", message: "The service's directories have the modes of its start" },
-      { name: "model", status: "warning", message: "No model credential is set" },
+      { name: "model", status: "ok", message: "A credential is set, or none is asked for" },
     ],
   });
+  problem = "No model credential is set";
+  expect(await ready()).toMatchObject({
+    ready: false,
+    reasons: [problem],
+    checks: [
+      { name: "jobs", status: "fault", message: `New jobs are refused: ${problem}` },
+      {},
+      {},
+      {},
+      {},
+      {},
+    ],
+  });
+  problem = null;
   await rename(directory, `${directory}-away`);
   expect(await ready()).toMatchObject({
     ready: false,
@@ -64,7 +79,7 @@ test("however often it is asked, the store is looked at once a second", async ()
   const ready = createReadiness({
     store,
     disks: roomy,
-    credentialProblem: () => "No model credential is set",
+    credentialProblem: () => null,
     sandbox: { mode: "bwrap", warning: null },
     modesProblem: () => null,
     companions: async () => [],
@@ -88,7 +103,7 @@ test("an answer is not kept longer because the machine's clock was set back", as
   const ready = createReadiness({
     store,
     disks: roomy,
-    credentialProblem: () => "No model credential is set",
+    credentialProblem: () => null,
     sandbox: { mode: "bwrap", warning: null },
     modesProblem: () => null,
     companions: async () => [],

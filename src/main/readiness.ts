@@ -3,6 +3,7 @@ import type { Check, Readiness } from "../contract/instance.ts";
 import type { Volume } from "../contract/worktree.ts";
 import type { SandboxMode } from "../sandbox/sandbox.ts";
 import type { JobStore } from "../store/job-store.ts";
+import { readinessText } from "../view/service.ts";
 
 /**
  * How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk.
@@ -44,20 +45,26 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
       problemOf(disks.requireRoom(minRoom)),
       freeRoom(disks),
     ]);
-    const checks = [
-      check("jobs", shutdown ?? draining, "New jobs are accepted"),
+    const parts = [
       check("store", stored, "Jobs can be recorded"),
       check("disk", room, free),
       check("sandbox", deps.sandbox.warning, sandboxText[deps.sandbox.mode], "warning"),
       check("modes", deps.modesProblem(), "The service's directories have the modes of its start", "warning"),
-      check("model", deps.credentialProblem(), "A credential is set, or none is asked for", "warning"),
+      check("model", deps.credentialProblem(), "A credential is set, or none is asked for"),
     ];
-    const reasons = checks.filter(({ status }) => status === "fault").map(({ message }) => message);
+    const faults = parts.filter(({ status }) => status === "fault").map(({ message }) => message);
+    const reasons = [shutdown ?? draining ?? [], ...faults].flat();
+    const ready = reasons.length === 0;
+    const jobs = check(
+      "jobs",
+      ready ? null : readinessText({ ready, reasons }),
+      readinessText({ ready, reasons }),
+    );
     const ages = (await deps.companions()).map(({ target, ageSeconds }) => ({
       target,
       age_seconds: ageSeconds,
     }));
-    return { ready: reasons.length === 0, reasons, checks, companions: ages };
+    return { ready, reasons, checks: [jobs, ...parts], companions: ages };
   };
 };
 

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { FileFault } from "./contained.ts";
 import { Globs } from "./match.ts";
-import { parseYamlMap } from "./yaml-map.ts";
+import { parseYaml } from "./yaml-map.ts";
 
 /** A command that the service runs on an agent's work. */
 export type CheckDefinition = {
@@ -60,13 +59,23 @@ export const definedChecks = (checks: z.infer<typeof Checks> | null | undefined)
     mustPass: must === "pass",
   }));
 
+/** Those that a submission names by their commands alone. */
+export const checksOfCommands = (commands: readonly string[]): CheckDefinition[] =>
+  commands.map((run) => ({
+    name: run.replace(/\s+/g, " ").slice(0, 100),
+    run,
+    timeout: usualTimeout,
+    when: null,
+    mustPass: false,
+  }));
+
 /** Where a repository says its checks. */
 export const checksFile = ".svc/checks.yml";
 
 /** The checks of that file. @throws FileFault with all its faults in one sentence */
-export const parseChecksFile = (source: string): CheckDefinition[] => {
-  const result = z.strictObject({ checks: Checks }).safeParse(parseYamlMap(checksFile, source));
-  if (result.success) return definedChecks(result.data.checks);
-  const faults = result.error.issues.map(({ path, message }) => `${path.join(".")} ${message}`.trim());
-  throw new FileFault(`${checksFile}: ${faults.join("; ")}`);
-};
+export const parseChecksFile = (source: string): CheckDefinition[] =>
+  definedChecks(
+    parseYaml({ path: checksFile, source, schema: z.strictObject({ checks: Checks }) }, (at) =>
+      at === "" ? ["checks"] : ["name", "run", "timeout", "when", "must"],
+    ).checks,
+  );

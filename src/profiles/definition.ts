@@ -1,12 +1,10 @@
 import { z } from "zod";
-import { suggestion } from "../lib/nearest.ts";
 import { Checks } from "./checks.ts";
 import { ClaudeBlock } from "./claude-block.ts";
-import { FileFault } from "./contained.ts";
 import { Globs } from "./match.ts";
 import { SandboxBlock } from "./sandbox-policy.ts";
 import { Setups } from "./setup.ts";
-import { parseYamlMap } from "./yaml-map.ts";
+import { parseYaml } from "./yaml-map.ts";
 
 export const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 
@@ -80,20 +78,8 @@ const Definition = z.strictObject({
 export type Definition = z.infer<typeof Definition>;
 
 /** Parses a definition. @throws FileFault with all its faults in one sentence */
-export const parseDefinition = (path: string, source: string): Definition => {
-  const result = Definition.safeParse(parseYamlMap(path, source));
-  if (result.success) return result.data;
-  throw new FileFault(`${path}: ${result.error.issues.flatMap(describeIssue).join("; ")}`);
-};
-
-const describeIssue = (issue: z.core.$ZodIssue): string[] => {
-  const at = issue.path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`)).join("");
-  const path = at.slice(1);
-  if (issue.code === "invalid_key") return [`${path} ${issue.issues[0]?.message ?? issue.message}`];
-  if (issue.code !== "unrecognized_keys") return [path === "" ? issue.message : `${path} ${issue.message}`];
-  const shape = path === "deliver" ? Deliver.shape : Definition.shape;
-  const candidates = path === "match" ? ["task", "repo"] : Object.keys(shape);
-  return issue.keys.map(
-    (key) => `unknown key ${path === "" ? key : `${path}.${key}`}${suggestion(key, candidates)}`,
-  );
-};
+export const parseDefinition = (path: string, source: string): Definition =>
+  parseYaml({ path, source, schema: Definition }, (at) => {
+    if (at === "match") return ["task", "repo"];
+    return Object.keys(at === "deliver" ? Deliver.shape : Definition.shape);
+  });

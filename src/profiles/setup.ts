@@ -1,10 +1,9 @@
 import { z } from "zod";
 import { isOwnName, isVariableName } from "../contract/variable-name.ts";
 import { seconds } from "./checks.ts";
-import { FileFault } from "./contained.ts";
 import { Globs, matchesRepository } from "./match.ts";
 import { hostList } from "./sandbox-policy.ts";
-import { parseYamlMap } from "./yaml-map.ts";
+import { parseYaml } from "./yaml-map.ts";
 
 const variableName = z
   .string()
@@ -115,12 +114,7 @@ export const setupFor = (setups: Setups, repoUrl: string): SetupKeys | null =>
 export const setupFile = ".svc/setup.yml";
 
 /** @throws FileFault with all its faults in one sentence */
-export const parseSetupFile = (source: string): SetupKeys => {
-  const result = SetupKeys.safeParse(parseYamlMap(setupFile, source));
-  if (result.success) return result.data;
-  const faults = result.error.issues.map((issue) => {
-    const said = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
-    return `${issue.path.join(".")} ${said}`.trim();
-  });
-  throw new FileFault(`${setupFile}: ${faults.join("; ")}`);
-};
+export const parseSetupFile = (source: string): SetupKeys =>
+  parseYaml({ path: setupFile, source, schema: SetupKeys }, (at) =>
+    Object.keys(at === "" ? keys : at === "cache" ? SetupCache.shape : SetupService.shape),
+  );

@@ -1,5 +1,5 @@
 import { lstat } from "node:fs/promises";
-import { parseRepoUrl, repositoryName } from "../contract/repository-url.ts";
+import { parseRepoUrl, repositoryName, urlOfShort } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
 import { programFiles } from "../lib/process/program-files.ts";
@@ -87,7 +87,7 @@ export const createRepos = (request: {
   const mutex = createKeyedMutex();
   const allowLocal = allowsLocal(settings);
   return {
-    parseUrl: (url: string) => parseRepoUrl(url, { allowLocal }),
+    parseUrl: (url: string) => parseRepoUrl(urlOfShort(url, settings.gitHost), { allowLocal }),
     checkLocalRepository: (url: string) => checkLocalRepository(context, url),
     checkRef,
     baseLeftOut: (url: string) => baseLeftOut(context, url),

@@ -79,7 +79,12 @@ const knownFailures = (isPath: boolean): Known[] => [
     "a branch there has the name of a directory of this one's.",
     "Rename that branch.",
   ],
-  [/No space left on device|ENOSPC|Disk quota exceeded|EDQUOT/i, "the disk is full.", largerDisk, true],
+  [
+    /No space left on device|Out of diskspace|ENOSPC|Disk quota exceeded|EDQUOT/i,
+    "the disk is full.",
+    largerDisk,
+    true,
+  ],
   [
     // git names the file, but not the reason.
     /unable to write file \S/i,

@@ -136,9 +136,14 @@ export const deliverRed = async (delivery: Delivery): Promise<JobPatch> => {
   const patch: JobPatch = { branch: worktree.branch, commit_sha: work.tip, diff_stat: work.diffStat };
   if (profile.onRed === "none" || worktree.repoUrl === "" || !work.isAhead) return patch;
   try {
-    if (!(await push(delivery)) || profile.onRed === "push") return patch;
+    if (!(await push(delivery))) return patch;
+    // Before the stage: the checks say that the job has not succeeded by it.
+    run.note({ checks: delivery.checks });
+    run.stage("pushed", worktree.branch);
+    if (profile.onRed === "push") return patch;
     const { url, reason } = await openPullRequest(delivery, { isDraft: true });
     if (reason !== null) run.warn(reason);
+    if (url !== null) run.stage("pull_request", url);
     return { ...patch, pr_url: url };
   } catch (error) {
     run.signal.throwIfAborted();

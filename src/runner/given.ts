@@ -5,7 +5,7 @@ import type { Setup } from "../place/plan.ts";
 import { noPorts, type Ports, reservePorts } from "../place/ports.ts";
 import { servicesScript } from "../place/services.ts";
 import { SetupError, type SetUp } from "../place/setup.ts";
-import type { CheckDefinition } from "../profiles/checks.ts";
+import { type CheckDefinition, checksOfCommands } from "../profiles/checks.ts";
 import type { Profiles } from "../profiles/profile.ts";
 import type { Repos, Worktree } from "../repos/repos.ts";
 import { whyWithheld } from "../secrets/plain.ts";
@@ -71,7 +71,8 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
       progress.isThrowaway = profile.readOnly || record.options.setup_only === true;
     };
     const place = await prepare(record, run, { profile, repos, onMade });
-    const own = await checksOf(profile, place.own, { repos, signal: run.signal });
+    const known = await checksOf(profile, place.own, { repos, signal: run.signal });
+    const own = [...known, ...checksOfCommands(record.options.checks ?? [])];
     const isFirst = isFirstRun(record);
     const mustPass = record.options.must_pass === true;
     const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));

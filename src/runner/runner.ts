@@ -241,6 +241,7 @@ export const createRunner = (deps: Dependencies) => {
     if (definitions.length === 0 || tip === null) return [];
     // Where it is, should the service end in the middle.
     run.note({ commit_sha: tip }, { lazy: false });
+    run.stage("checks");
     const checking = {
       jobId: record.id,
       run,

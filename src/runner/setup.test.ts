@@ -189,7 +189,7 @@ describe("the setup of a job's worktree", () => {
     expect((await job.execute()).patch).toMatchObject({
       failure_reason: "setup_failed",
       retryable: false,
-      error: '.svc/setup.yml: Unrecognized key: "keep"',
+      error: ".svc/setup.yml: unknown key keep",
     });
     expect(await stagesOf(job)).not.toContain("agent_started");
   });

@@ -1,3 +1,4 @@
+import { isCalled } from "../contract/repository-url.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { Usage, UsageFigures, UsageInput } from "../contract/usage.ts";
 import type { Query } from "./database.ts";
@@ -41,12 +42,15 @@ export const usageOf = async (query: Query, input: UsageInput, now: Date): Promi
   const since = input.since || dayOf(new Date(Date.parse(until) - 29 * 86_400_000));
   if (since > until)
     throw new ServiceError("invalid_request", `since: ${since} is after until, which is ${until}`);
-  const filters = Object.entries({ profile, repo_url, model, kind }).filter(([, value]) => value !== "");
+  const filters = Object.entries({ profile, model, kind }).filter(([, value]) => value !== "");
+  const urls = repo_url === "" ? null : await urlsOf(query, repo_url);
   const sums = figures.map((name) => `CAST(SUM(${added[name]}) AS double precision) AS ${name}`);
   const found = await query<Sums & { group: string }>(
     `SELECT ${columns[by]} AS "group", ${sums.join(", ")} FROM usage_daily WHERE day >= ? AND day <= ?
-      ${filters.map(([name]) => `AND ${name} = ?`).join(" ")} GROUP BY ${columns[by]}`,
-    [since, until, ...filters.map(([, value]) => value)],
+      ${filters.map(([name]) => `AND ${name} = ?`).join(" ")}
+      ${urls === null ? "" : `AND repo_url IN (${["NULL", ...urls.map(() => "?")].join(", ")})`}
+      GROUP BY ${columns[by]}`,
+    [since, until, ...filters.map(([, value]) => value), ...(urls ?? [])],
   );
   const total = Object.fromEntries(
     figures.map((name) => [name, found.reduce((sum, row) => sum + row[name], 0)]),
@@ -54,6 +58,12 @@ export const usageOf = async (query: Query, input: UsageInput, now: Date): Promi
   const rows = found.map(withRate).toSorted(by === "day" ? orders.day : orders.cost);
   return { success: true, since, until, by, count: rows.length, rows, total: withRate(total) };
 };
+
+/** The repositories that are called so. */
+const urlsOf = async (query: Query, name: string): Promise<string[]> =>
+  (await query<{ repo_url: string }>("SELECT DISTINCT repo_url FROM usage_daily", []))
+    .map(({ repo_url }) => repo_url)
+    .filter((url) => isCalled(url, name));
 
 const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 

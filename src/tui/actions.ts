@@ -15,7 +15,7 @@ import type { Reached, Remote, Takeover } from "../fleet/fleet.ts";
 import type { LocalAgent } from "../main/local-agents.ts";
 import { factLines } from "../view/columns.ts";
 import { oneLine, sanitise } from "../view/sanitise.ts";
-import { checkFact } from "../view/service.ts";
+import { readinessFacts } from "../view/service.ts";
 import type { Action, AgentsContext } from "./agents.ts";
 
 type Listed = { name: string; about: string; run: Action["run"] };
@@ -116,17 +116,8 @@ const liveChat = async ({ client, url }: Reached): Promise<ExitCode> => {
 
 const showHealth = async ({ client }: Reached): Promise<ExitCode> => {
   const signal = AbortSignal.timeout(reachMs);
-  const [health, readiness] = await Promise.all([client.health({ signal }), client.ready({ signal })]);
   const layout = layoutOf(process.stdout);
-  const lines = factLines(
-    [
-      ["Status", oneLine(`${health.status}, ${readiness.ready ? "accepts jobs" : "refuses jobs"}`)],
-      ["Reasons", readiness.reasons.map(oneLine).join("\n"), "prose"],
-      ...readiness.checks.map((check) => checkFact(check, layout.paint)),
-    ],
-    layout,
-  );
-  print(lines.join("\n"));
+  print(factLines(readinessFacts(await client.ready({ signal }), layout.paint), layout).join("\n"));
   return exitCode.ok;
 };
 

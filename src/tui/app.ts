@@ -2,6 +2,7 @@ import { render, Text, useStdout } from "ink";
 import { createElement as h, useEffect, useReducer, useRef, useState, type ReactNode } from "react";
 import type { Client } from "../client/client.ts";
 import type { Job } from "../contract/job.ts";
+import { messageOf } from "../fleet/addressed.ts";
 import type { Fleet, Remote } from "../fleet/fleet.ts";
 import { pause } from "../lib/wait.ts";
 import type { LocalAgent } from "../main/local-agents.ts";
@@ -49,8 +50,7 @@ const App = ({ context, paint, shown, leave }: Props): ReactNode => {
     stdout.on("resize", redraw);
     return () => void stdout.off("resize", redraw);
   }, [stdout]);
-  // Some terminals report 0 columns.
-  const common = { context, paint, shown, redraw, columns: (stdout.columns || 80) - gutter };
+  const common = { context, paint, shown, redraw, columns: stdout.columns - gutter };
   const open = (opened: Shown["opened"]) => () => {
     shown.opened = opened;
     redraw();
@@ -90,8 +90,6 @@ const useRepeated = (work: (signal: AbortSignal) => Promise<void>, everyMs: numb
   }, [round]);
   return again;
 };
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 type FleetProps = Common & Keys & { open: (opened: Shown["opened"]) => () => void };
 

@@ -7,6 +7,12 @@ import { oneLine, sanitise } from "./sanitise.ts";
 export const leftRed = ({ status, checks }: Pick<Job, "status" | "checks">): string | null =>
   isFinal(status) ? stillRed(checks) : null;
 
+/** Whether its pull requests are drafts: its checks are red. */
+export const isDraft = ({
+  failure_reason: reason,
+  pr_url,
+}: Pick<Job, "failure_reason" | "pr_url">): boolean => reason === "checks_failed" && pr_url !== null;
+
 export const checkEnd = ({
   status,
   exit_code: code,

@@ -1,9 +1,10 @@
 import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
-import type { Job } from "../contract/job.ts";
+import type { Job, StageName } from "../contract/job.ts";
 import { sampleBegin, sampleJob } from "../../test/cli/sample-job.ts";
 import { unpainted } from "./paint.ts";
-import { jobPage, jobSummary, jobTable, stageTimes } from "./job.ts";
+import { jobPage, jobSummary, jobTable } from "./job.ts";
+import { timeLines } from "./stages.ts";
 
 const page = (changes: Parameters<typeof sampleJob>[0] = {}): string =>
   jobPage(sampleJob(changes), { paint: unpainted, now: sampleBegin + 60_000 });
@@ -100,22 +101,37 @@ describe("where the time went", () => {
     { stage: "agent_started", at: at(2.5), attempt: 1 },
   ] as const;
 
-  test("reports each stage's time, what passed since the one before, and its share", () => {
+  test("is a line for each part of the job's work: when it began, how long it took, and its share", () => {
     const job = sampleJob({
       stages: [...stages, { stage: "ended", at: at(10), attempt: 1 }],
       ended_at: at(10),
     });
-    expect(stageTimes(job, sampleBegin + 99_000)).toEqual([
-      "queued         12:00:00.000",
-      "claimed        12:00:01.000     1.0 s   10 %",
-      "agent_started  12:00:02.500     1.5 s   15 %",
-      "ended          12:00:10.000     7.5 s   75 %",
+    expect(timeLines(job, sampleBegin + 99_000)).toEqual([
+      "queue         12:00:00.000     1.0 s   10 %",
+      "fetch         12:00:01.000     1.5 s   15 %",
+      "first answer  12:00:02.500     7.5 s   75 %",
     ]);
   });
 
+  test("has setup, agent and checks as parts of their own", () => {
+    const names = ["worktree_ready", "setup", "agent_started", "first_output", "result", "checks", "pushed"];
+    const all = names.map((stage, second) => ({ stage: stage as StageName, at: at(second), attempt: 1 }));
+    const lines = timeLines(sampleJob({ stages: all, ended_at: at(9) }), sampleBegin);
+    expect(lines.map((line) => line.split(/ {2,}/)[0])).toEqual([
+      "setup",
+      "start",
+      "first answer",
+      "agent",
+      "commit",
+      "checks",
+      "pull request",
+    ]);
+    expect(lines.at(-1)).toMatch(/3\.0 s/);
+  });
+
   test("goes up to now while the job runs", () => {
-    const lines = stageTimes(sampleJob({ stages: [...stages] }), sampleBegin + 5000);
-    expect(lines.at(-1)).toBe("now            12:00:05.000     2.5 s   50 %");
+    const lines = timeLines(sampleJob({ stages: [...stages] }), sampleBegin + 5000);
+    expect(lines.at(-1)).toBe("first answer, until now  12:00:02.500     2.5 s   50 %");
   });
 
   test("says which attempt a stage belongs to when there was more than one", () => {
@@ -123,16 +139,16 @@ describe("where the time went", () => {
       stages: [...stages, { stage: "claimed", at: at(4), attempt: 2 }],
       ended_at: at(4),
     });
-    expect(stageTimes(job, 0).map((line) => line.split("  ")[0])).toEqual([
-      "queued",
-      "claimed (attempt 1)",
-      "agent_started (attempt 1)",
-      "claimed (attempt 2)",
+    expect(timeLines(job, 0).map((line) => line.split("  ")[0])).toEqual([
+      "queue",
+      "fetch (attempt 1)",
+      "first answer (attempt 1)",
+      "fetch (attempt 2)",
     ]);
   });
 
   test("is nothing for a job without stages", () => {
-    expect(stageTimes(sampleJob({ stages: [] }), 0)).toEqual([]);
+    expect(timeLines(sampleJob({ stages: [] }), 0)).toEqual([]);
   });
 });
 
@@ -186,6 +202,49 @@ describe("the summary at the end", () => {
       "              svc checkout 6f1c1a52      # get the change",
       '              svc continue 6f1c1a52 "…"  # tell the agent more',
     ]);
+  });
+
+  test("calls a draft one, says of a failed job why in the list, and names what can succeed", () => {
+    const pr_url = "https://github.com/acme/app/pull/7";
+    const red = sampleJob({ status: "failed", failure_reason: "checks_failed", pr_url, session_id: "5e55" });
+    expect(jobSummary(red, { paint: unpainted })).toMatch(/^Draft +https:/m);
+    const error = 'The repository has no branch or tag "mian".\nWhat to do: Name one of them as the base.';
+    for (const [failure_reason, retryable, next] of [
+      ["worktree_failed", false, "svc retry 6f1c1a52 --base BRANCH"],
+      ["clone_failed", false, "svc retry 6f1c1a52 --repo URL"],
+      ["clone_failed", true, "svc retry 6f1c1a52"],
+    ] as const) {
+      const job = sampleJob({ status: "failed", failure_reason, retryable, error });
+      expect(jobSummary(job, { paint: unpainted })).toMatch(new RegExp(`${next} +# submit it again`));
+      const [, row] = jobTable([job], { paint: unpainted, now: later }).split("\n");
+      expect(row).toContain(failure_reason.replace("_", " "));
+      expect(row).toContain('The repository has no branch or tag "mian"');
+    }
+  });
+
+  test("says where the change is when only a further repository has one", () => {
+    const entry = {
+      repo_url: "https://github.com/acme/lib",
+      base_ref: "main",
+      path: "/w/lib",
+      branch: "service/6f1c1a52",
+      base_sha: "a1",
+      commit_sha: "b2",
+      pr_url: "https://github.com/acme/lib/pull/3",
+      error: null,
+    };
+    const same = { ...entry, repo_url: "https://github.com/acme/docs", commit_sha: "a1", pr_url: null };
+    const job = sampleJob({
+      status: "succeeded",
+      branch: "service/6f1c1a52",
+      ended_at: at(9),
+      repositories: [entry, same],
+    });
+    const summary = jobSummary(job, { paint: unpainted });
+    expect(summary).toMatch(/Branch +service\/6f1c1a52 {2}\(no change in this repository\)/);
+    expect(summary).toMatch(
+      /acme\/lib https:\/\/github.com\/acme\/lib\/pull\/3\n +acme\/docs .*\(no change\)/,
+    );
   });
 
   test("says of a branch when the job has ended without pushing it", () => {

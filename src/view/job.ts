@@ -1,12 +1,13 @@
-import { checkLines, leftRed, redOutputs } from "./checks.ts";
-import type { FailureReason, Job } from "../contract/job.ts";
+import { checkLines, isDraft, leftRed, redOutputs } from "./checks.ts";
+import type { Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
-import { adviceFor } from "./advice.ts";
+import { faultOf, whyFailed } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
 import { aligned, cut, factLines, list, warningsFact, wrap, type Fact } from "./columns.ts";
 import { paintStatus, stateOf, type Layout, type Paint } from "./paint.ts";
-import { age, bytes, cost, counted, duration } from "./quantities.ts";
-import { flagWords, oneLine, optional, sanitise } from "./sanitise.ts";
+import { age, bytes, cost, counted, cutText, duration } from "./quantities.ts";
+import { oneLine, optional, sanitise } from "./sanitise.ts";
+import { timeLines } from "./stages.ts";
 import { messagesFact } from "./message.ts";
 import { answerCommands, waitingFacts, waitingLine } from "./waiting.ts";
 
@@ -20,7 +21,11 @@ export const jobTable = (
       // The service lets no two jobs begin with the same eight digits.
       ["ID", ({ id }) => oneLine(id.slice(0, 8))],
       ["STATUS", (job) => paintStatus(stateOf(job), layout.paint) + markOf(job, layout)],
-      ["OUTCOME", ({ outcome }) => outcomeText(outcome) ?? "–", { leaves: 3.5 }],
+      [
+        "OUTCOME",
+        ({ outcome, failure_reason: why }) => (outcome ?? why)?.replaceAll("_", " ") ?? "–",
+        { leaves: 3.5 },
+      ],
       [
         "REPOSITORY",
         ({ repo_url: url }) => (url === "" ? "–" : oneLine(shortRepository(url))),
@@ -38,16 +43,13 @@ export const jobTable = (
 /** Stands beside the status of a job whose warnings should be read. */
 const markOf = (job: Job, { paint }: Layout): string => (leftRed(job) === null ? "" : paint("yellow", " !"));
 
-/** The task, which checks are red as before, and what the agent asks or says it did. */
+/** The task, why it failed, which checks are red as before, and what the agent asks or says it did. */
 const taskAndSummary = (job: Job): string => {
-  const said = waitingLine(job) ?? (job.summary && oneLine(job.summary.slice(0, 500)));
-  const shown = oneLine(job.task.slice(0, 500));
-  const more = [leftRed(job), said].filter(Boolean);
+  const said = waitingLine(job) ?? (job.summary && oneLine(cutText(job.summary, 500)));
+  const shown = oneLine(cutText(job.task, 500));
+  const more = [whyFailed(job), leftRed(job), said].filter(Boolean);
   return more.length > 0 ? [cut(shown, 60), ...more].join(" → ") : shown;
 };
-
-/** `no change` */
-const outcomeText = (outcome: Job["outcome"]): string | null => outcome?.replaceAll("_", " ") ?? null;
 
 /** `acme/app` */
 const shortRepository = (url: string): string => repositoryName(url).split("/").slice(-2).join("/");
@@ -84,7 +86,7 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
     ["Ended", job.ended_at],
     ["Next", nextCommands(job, layout)],
   ];
-  const times = stageTimes(job, now);
+  const times = timeLines(job, now);
   const output = shorten(sanitise(job.output ?? "").trimEnd()).split("\n");
   const wrapped = (lines: string[]) => lines.flatMap((line) => wrap(line, layout.columns ?? Infinity));
   return [
@@ -123,6 +125,7 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
   const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
   const { failure_reason: reason } = job;
   const id = job.id.slice(0, 8);
+  const instead = { clone_failed: " --repo URL", worktree_failed: " --base BRANCH" }[String(reason)];
   const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
   const isLive = status === "queued" || status === "running";
   // A job that a crash has interrupted is continued.
@@ -137,10 +140,10 @@ const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
     [`svc logs -f ${id}`, "follow it", isLive],
     [`svc say ${id} "…"`, "tell its agent something", status === "running"],
     [`svc diff ${id}`, "see the change", isChanged],
-    [`svc open ${id}`, "the pull request", pr !== null],
+    [`svc open ${id}`, isDraft(job) ? "the draft" : "the pull request", pr !== null],
     [toGet, "get the change", isChanged],
     [`svc files ${id}`, "see its files", job.files.length > 0],
-    [`svc retry ${id}${reason === "clone_failed" ? " --repo URL" : ""}`, "submit it again", isToRepeat],
+    [`svc retry ${id}${job.retryable === true ? "" : (instead ?? "")}`, "submit it again", isToRepeat],
     [`svc continue ${id} --deliver`, "deliver its work", isUndelivered],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
@@ -177,41 +180,28 @@ export const statusText = (job: Job, paint: Paint): string => {
 };
 
 /** How it ended, and what to do when it failed. */
-const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
-  const { failure_reason: reason, error } = job;
-  // Other errors may be the agent's own words.
-  const words = reason !== null && aboutInput.has(reason) ? flagWords : String;
-  const said = error === null ? null : words(sanitise(error)).trimEnd();
-  // Only the second line: what follows may be the agent's own words.
-  const [, before = "", own = null, after = ""] = ownAdvice.exec(said ?? "") ?? [];
+export const outcomeFacts = (job: Job, { paint }: Layout): Fact[] => {
+  const { error, advice } = faultOf(job, "shell");
   return [
     ["Status", statusText(job, paint)],
-    ["Outcome", outcomeText(job.outcome)],
+    ["Outcome", job.outcome?.replaceAll("_", " ") ?? null],
     ["Summary", job.summary === null ? null : sanitise(job.summary), "prose"],
-    ["Error", own === null ? said : before + after, "prose"],
-    ["What to do", own ?? adviceFor(job), "prose"],
+    ["Error", error, "prose"],
+    ["What to do", advice, "prose"],
   ];
 };
-
-const ownAdvice = /^(.*)\nWhat to do: (.*)([^]*)/;
-
-const aboutInput: ReadonlySet<FailureReason> = new Set([
-  "clone_failed",
-  "worktree_failed",
-  "mcp_config_invalid",
-]);
 
 const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
   const changed = changes(job);
   return [
     ["Changes", changed && paint("bold", changed)],
-    ["Pull request", optional(job.pr_url)],
+    [isDraft(job) ? "Draft" : "Pull request", optional(job.pr_url)],
     ["Branch", branch(job)],
-    ["Also", job.repositories.map(repositoryLine).join("\n") || null],
-    ["Checks", checkLines(job).join("\n") || null],
+    ["Also", job.repositories.map(repositoryLine).join("\n") || null, "prose"],
+    ["Checks", checkLines(job).join("\n") || null, "prose"],
     ["Unfinished work", optional(job.salvage_ref)],
     ["Files", job.files.length === 0 ? null : filesText(job)],
-    ["Refused", refusedLines(job).join("\n") || null],
+    ["Refused", refusedLines(job).join("\n") || null, "prose"],
     warningsFact(job.warnings),
   ];
 };
@@ -221,9 +211,16 @@ const repositoryLine = ({
   repo_url: url,
   pr_url,
   branch: name,
+  base_sha: base,
+  commit_sha: commit,
   error,
-}: Job["repositories"][number]): string =>
-  oneLine([shortRepository(url), pr_url ?? name ?? "", error === null ? "" : `(${error})`].join(" ").trim());
+}: Job["repositories"][number]): string => {
+  const isSame = commit !== null && commit === base;
+  const note = error ?? (isSame && pr_url === null ? "no change" : null);
+  return oneLine(
+    [shortRepository(url), pr_url ?? name ?? "", note === null ? "" : `(${note})`].join(" ").trim(),
+  );
+};
 
 const effortFacts = (job: Job): Fact[] => [
   ["Model", optional(job.model)],
@@ -248,10 +245,12 @@ const setupText = ({ setup }: Job): string | null => {
 };
 
 /** Marks a branch that this job has not pushed: its name alone does not show that it is only here. */
-const branch = ({ branch: name, stages, ended_at: ended }: Job): string | null => {
+const branch = ({ branch: name, stages, ended_at: ended, repositories, status }: Job): string | null => {
   if (name === null) return null;
-  const pushed = ended === null || stages.some(({ stage }) => stage === "pushed");
-  return oneLine(name) + (pushed ? "" : "  (not pushed by this job)");
+  if (ended === null || stages.some(({ stage }) => stage === "pushed")) return oneLine(name);
+  // Where another's work was pushed, and all went well, there was none here.
+  const isUnchanged = status === "succeeded" && repositories.some(({ pr_url }) => pr_url !== null);
+  return `${oneLine(name)}  (${isUnchanged ? "no change in this repository" : "not pushed by this job"})`;
 };
 
 const changes = ({ diff_stat: stat }: Job): string | null => {
@@ -273,32 +272,4 @@ const shorten = (text: string): string => {
   // Do not cut a character outside the basic plane in half.
   const head = text.slice(0, maxShown).replace(/[\uD800-\uDBFF]$/, "");
   return `${head}\n… ${text.length - head.length} more characters: svc job --json has them`;
-};
-
-/**
- * Duration of each stage: its time (UTC), the time since the stage before, and its share of the whole. While the job
- * runs, the last line is the time since its latest stage.
- */
-export const stageTimes = (job: Job, now: number): string[] => {
-  const attempts = new Set(job.stages.map(({ attempt }) => attempt).filter((attempt) => attempt > 0));
-  const stages = job.stages.map(({ stage, at, attempt }) => ({
-    name: attempts.size > 1 && attempt > 0 ? `${stage} (attempt ${attempt})` : stage,
-    at: Date.parse(at),
-  }));
-  const begin = stages[0]?.at;
-  if (begin === undefined) return [];
-  if (job.ended_at === null) stages.push({ name: "now", at: Math.max(now, begin) });
-  const whole = (stages.at(-1)?.at ?? begin) - begin;
-  return aligned(
-    stages.map(({ name, at }, index) => {
-      const before = stages[index - 1]?.at;
-      const took = before === undefined ? null : Math.max(0, at - before);
-      return [
-        name,
-        new Date(at).toISOString().slice(11, 23),
-        took === null ? "" : duration(took).padStart(8),
-        took === null || whole === 0 ? "" : `${Math.round((100 * took) / whole)} %`.padStart(5),
-      ];
-    }),
-  );
 };

@@ -74,7 +74,7 @@ describe("the account of a job", () => {
     ).toEqual([
       "tool: Bash  npm test && echo ok",
       "tool: Read  /a/b.ts",
-      'tool: Odd  {"count":3}',
+      "tool: Odd  count: 3",
       "tool: Nothing",
       "tool: ↳ Other  first text",
     ]);

@@ -1,6 +1,7 @@
 import { checkEnd } from "./checks.ts";
 import type { JobEvent } from "../contract/event.ts";
 import type { SetupEvent } from "../contract/setup.ts";
+import { firstText, plainLines } from "./plain.ts";
 import { counted } from "./quantities.ts";
 import { oneLine, sanitise } from "./sanitise.ts";
 import { retryText } from "./waiting.ts";
@@ -196,8 +197,7 @@ const mainArgument = (input: unknown): string => {
   const text = [...informative.map((key) => values.get(key)), ...values.values()].find(
     (value) => typeof value === "string" && value !== "",
   );
-  if (typeof text === "string") return short(text);
-  return values.size === 0 ? "" : short(JSON.stringify(input));
+  return short(typeof text === "string" ? text : firstText(input) || plainLines(input).join(", "));
 };
 
 const seenFrom = (worktree: string | null, text: string): string =>

@@ -47,6 +47,10 @@ const two = (value: number): string => String(value).padStart(2, "0");
 export const cost = (usd: number, isEstimated = false): string =>
   `${isEstimated ? "≈" : ""}$${usd.toFixed(usd < 1 ? 4 : 2)}`;
 
+/** The text, or its first characters and an ellipsis. */
+export const cutText = (text: string, most: number): string =>
+  text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+
 /** `1 job`, `2 jobs` */
 export const counted = (count: number, noun: string): string =>
   `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

@@ -34,9 +34,21 @@ export const optional = (value: string | null): string | null => (value === null
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A sentence of the service with the flags of `svc` instead of parameter names. */
+/** Faults of an input, `allow_hosts: must name a host; …`, with the flags of `svc` instead of the fields' names. */
+export const faultWords = (faults: string): string =>
+  faults.replaceAll(/(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g, (_, before: string, name: string) =>
+    argumentNames.test(name)
+      ? `${before}The ${name}`
+      : `${before}--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
+  );
+
+/** Given as arguments, or on standard input. */
+const argumentNames = /^(name|paths|query|task|text|value)$/;
+
+/** A sentence of the service with the flags and commands of `svc` instead of parameters and paths. */
 export const flagWords = (sentence: string): string =>
   sentence
+    .replaceAll(/\bGET \/jobs\/([\w-]+)\/files\b/g, "svc files $1")
     .replaceAll(
       /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
       (name) => `--${name.replaceAll("_", "-")}`,
@@ -46,10 +58,18 @@ export const flagWords = (sentence: string): string =>
       (_, name: string) => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
     )
     .replaceAll(/\brepo_url\b/g, "--repo")
-    .replaceAll(/\b(use|with) force\b/g, "$1 --force");
+    .replaceAll(/\b(use|with) force\b/gi, "$1 --force");
 
 const optionFlags: Record<string, string> = {
-  timeout_seconds: "timeout",
+  allow_hosts: "allow-host",
+  base_ref: "base",
+  branches: "branch",
+  checks: "check",
+  files: "attach",
+  hosts: "host",
   max_budget_usd: "budget",
-  files: "file",
+  q: "search",
+  repo_url: "repo",
+  repositories: "also",
+  timeout_seconds: "timeout",
 };

@@ -1,4 +1,4 @@
-import type { Check, Instance, Overview } from "../contract/instance.ts";
+import type { Check, Instance, Overview, Readiness } from "../contract/instance.ts";
 import type { Profile } from "../contract/profile.ts";
 import type { Answer } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
@@ -116,6 +116,16 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 const tokensOf = (row: UsageFigures): number =>
   row.input_tokens + row.output_tokens + row.cache_creation_input_tokens + row.cache_read_input_tokens;
+
+/** Whether the service takes jobs, in the words of `/ready`, shell and page. */
+export const readinessText = ({ ready, reasons }: Pick<Readiness, "ready" | "reasons">): string =>
+  ready ? "New jobs are accepted" : `New jobs are refused: ${oneLine(reasons.join("; "))}`;
+
+/** The status, and what was looked at besides. */
+export const readinessFacts = (readiness: Readiness, paint: Paint): Fact[] => [
+  ["Status", paint(readiness.ready ? "green" : "red", readinessText(readiness)), "prose"],
+  ...readiness.checks.filter(({ name }) => name !== "jobs").map((check) => checkFact(check, paint)),
+];
 
 export const checkFact = ({ name, status: found, message }: Check, paint: Paint): Fact => [
   oneLine(name.charAt(0).toUpperCase() + name.slice(1)),

@@ -23,6 +23,8 @@ const records = [
     repo_url: "https://github.com/acme/other",
     profile: "code",
     status: "failed" as const,
+    failure_reason: "timeout" as const,
+    error: "The agent ran for longer than 1800 s and was ended",
   },
   { task: "Write tests", repo_url: "", profile: "code" },
 ].map((over, n) =>
@@ -66,10 +68,18 @@ test("a job is shown by the beginning of its id, by its branch, as the latest an
   await shows("service/abcd0002", ids[1]);
   await shows("abcd0001-0000", ids[0]);
   await shows("latest", ids[3]);
+  expect(await run("job")).toEqual(await run("job", "latest"));
+  expect((await run("logs", "abcd0003")).stdout).toMatch(
+    /\nStatus +failed \(timeout\)\nError +The agent ran for longer .*\nWhat to do +Split the task.*\nNext +svc job abcd0003\n$/,
+  );
+  expect((await run("jobs", "--failed")).stdout).toMatch(
+    /abcd0003 +failed +timeout .*Write docs → timeout: The agent ran for longer/,
+  );
   const submitted = (await run("run", "scenario: text")).stdout.trim();
   await shows("latest", submitted);
   await shows("-", submitted);
-  await run("wait", submitted);
+  expect((await run("wait")).stdout).toContain(submitted);
+  expect(await run("files")).toEqual(await run("files", submitted));
   for (const command of ["logs", "diff"]) {
     const { code, stdout } = await run(command, submitted);
     expect(await run(command)).toMatchObject({ code, stdout });

@@ -4,6 +4,9 @@ import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createProgram as createBridge } from "../../src/cli/bridge/program.ts";
 import { createProgram as createSvc } from "../../src/cli/commands.ts";
+import { fitted } from "../../src/cli/text/fitted.ts";
+import { operations } from "../../src/contract/operations.ts";
+import { transcriptOperations } from "../../src/contract/transcript.ts";
 
 /** Commands that print no data, with what they do instead. */
 const withoutJson: Record<string, string> = {
@@ -30,12 +33,34 @@ const leaves = (command: Command): Command[] =>
 const programs = [createSvc(() => undefined), createBridge(() => undefined)];
 const commands = programs.flatMap(leaves).map((command) => [pathOf(command), command] as const);
 
-const helpOf = (command: Command): string => {
+const helpOf = (command: Command, columns = 80): string => {
   let help = "";
-  command.configureOutput({ writeOut: (text) => void (help += text) });
+  const writeOut = (text: string): void => void (help += fitted(text, columns));
+  command.configureOutput({ writeOut, getOutHelpWidth: () => columns });
   command.outputHelp();
   return help;
 };
+
+/** Programs, their groups of commands and their commands. */
+const withGroups = (command: Command): Command[] => [command, ...command.commands.flatMap(withGroups)];
+
+const toolNames = Object.keys({ ...operations, ...transcriptOperations });
+
+test.each(programs.flatMap(withGroups).map((command) => [pathOf(command), command] as const))(
+  "the help of %s fits 60 columns, and names commands and flags, no tools",
+  (_, command) => {
+    const help = helpOf(command, 60);
+    expect(help.split("\n").filter((line) => line.length > 60)).toEqual([]);
+    expect(toolNames.filter((name) => name.includes("_") && help.includes(name))).toEqual([]);
+    expect(help).not.toMatch(/\bempty: |`|\bwith force\b/i);
+    // A command that is broken can be copied as it is.
+    const commands = (text: string): string[] =>
+      [...text.replaceAll(/ \\\n +/g, " ").matchAll(/^ {2}(?:svc|bridge) .*/gm)].map(([line]) =>
+        line.replaceAll(/ {2,}(?=#)/g, " "),
+      );
+    expect(commands(help)).toEqual(commands(helpOf(command)));
+  },
+);
 
 test.each(commands)("%s has an example in its help", (path, command) => {
   expect(helpOf(command)).toMatch(new RegExp(`^Examples?:\n(?: .*\n|\n)*? .*\\b${path}\\b`, "m"));

@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, test } from "vitest";
 import { git } from "../remote.ts";
@@ -20,7 +21,45 @@ const mistakes: Mistake[] = [
   [["log", "latest"], 2, "unknown command 'log'\n(Did you mean logs?)\nTry: svc --help"],
   [["build"], 2, "unknown command 'build'\nTry: svc --help"],
   [["agents"], 2, "svc agents draws on a terminal, and there is none: use svc agents --headless list"],
-  [["apply"], 2, "missing required argument 'job_id'\nTry: svc apply --help"],
+  [
+    ["apply"],
+    2,
+    "missing required argument 'job_id'\nGive the id of a job; latest is the newest\nTry: svc apply --help",
+  ],
+  [
+    ["say"],
+    2,
+    "missing required argument 'job_id'\nGive the id of a job; latest is the newest\nTry: svc say --help",
+  ],
+  // A word behind a flag is no second value of it.
+  [
+    ["secrets", "set", "T", "--repo", "*", "--phase", "agent", "--host", "a.example", "b.example"],
+    2,
+    "too many arguments for 'set'. Expected 1 argument but got 2: T, b.example.\nTry: svc secrets set --help",
+  ],
+  [
+    ["secrets", "rm", "T", "--phase", "setup"],
+    2,
+    "required option '--repo <text>' not specified\nTry: svc secrets rm --help",
+  ],
+  [["run", "x", "--no-repo", "--attach", "empty.png"], 2, "--attach empty.png: it is empty"],
+  [
+    ["run", "x", "--no-repo", "--allow-host", ""],
+    2,
+    "--allow-host: the profile code lets no task name hosts; put allow_host: true into it, or the hosts under sandbox.hosts",
+  ],
+  [["usage", "--since", "2026-13-99"], 2, "--since: must be a date such as 2026-03-02"],
+  [
+    ["usage", "--since", "2026-03-02", "--until", "2026-03-01"],
+    2,
+    "--since: 2026-03-02 is after until, which is 2026-03-01",
+  ],
+  [
+    ["run", "x", "--no-repo", "-p", "review", "--check", "true"],
+    2,
+    "--check: the profile review may only read, so there is no work to check; leave them out, or give another profile",
+  ],
+  [["run", "x", "--no-repo", "--check", " "], 2, "--check: must be a command of 1 to 2,000 characters"],
   [
     ["run"],
     2,
@@ -107,6 +146,7 @@ beforeAll(async () => {
   port = new URL(service.url).port;
   home = await temporaryDirectory();
   await git(home, "init", "--quiet", join(home, "repo"));
+  await writeFile(join(home, "empty.png"), "");
 });
 
 describe("what people get wrong", () => {

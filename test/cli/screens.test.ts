@@ -102,6 +102,9 @@ const jobs = [
   }),
 ];
 
+/** What becomes of the job that runs. */
+let watched: "running" | "succeeded" = "running";
+
 let environment: Record<string, string>;
 let directory: string;
 beforeAll(async () => {
@@ -123,6 +126,7 @@ beforeAll(async () => {
         next_cursor: null,
         jobs: jobs.map((each) => ({
           ...each,
+          status: each.status === "running" ? watched : each.status,
           created_at: new Date(Date.now() - 12.5 * 60_000).toISOString(),
           started_at: new Date(Date.now() - 12.5 * 60_000).toISOString(),
           ended_at: each.ended_at && new Date(Date.now() - 11.5 * 60_000).toISOString(),
@@ -218,4 +222,46 @@ describe.each([60, 120])("on a terminal of %i columns", (columns) => {
       for (const said of says) context.expect(words).toMatch(said);
     },
   );
+});
+
+/** A terminal in which the command runs, and then says its exit code. */
+const session = (name: string, args: string) => {
+  const program = svcProgram.map(shellWord).join(" ");
+  const size = ["-x", "60", "-y", "12"];
+  tmux(
+    "new-session",
+    "-d",
+    "-s",
+    name,
+    ...size,
+    "sh",
+    "-c",
+    `trap : INT; ${program} ${args}; echo code $?; sleep 600`,
+  );
+  const shows = (text: RegExp): Promise<string> =>
+    until(async () => {
+      const seen = tmux("capture-pane", "-p", "-t", name);
+      if (!text.test(seen)) throw new Error(`not ${String(text)} in\n${seen}`);
+      return seen;
+    });
+  return { shows, press: (...keys: string[]) => void tmux("send-keys", "-t", name, ...keys) };
+};
+
+test.concurrent("svc jobs --watch shows the list as it changes, and ends with Ctrl-C", async ({ expect }) => {
+  const { shows, press } = session("watch", "jobs --watch");
+  const before = await shows(/c5c1d0de +running/);
+  watched = "succeeded";
+  const after = await shows(/c5c1d0de +succeeded/);
+  // It is drawn in the place of the one before.
+  expect(after.match(/^ID /gm)).toHaveLength(1);
+  expect(before.split("\n").filter((line) => line.length > 60)).toEqual([]);
+  press("C-c");
+  await shows(/code 130/);
+});
+
+test.concurrent("svc say to a job that has ended asks before it starts another", async ({ expect }) => {
+  const { shows, press } = session("say", `say ${job.id} "Add a test"`);
+  await shows(/has ended: start another one/);
+  press("n", "Enter");
+  expect(await shows(/code 1/)).toContain("Nothing was said");
 });

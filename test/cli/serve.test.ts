@@ -30,10 +30,11 @@ describe("svc serve", () => {
       const url = /^svc \d+\.\d+\.\d+ listening on (http:\/\/127\.0\.0\.1:\d+)\n$/.exec(output.stdout)?.[1];
       expect(url).toBeDefined();
       const { code, stdout } = await svc(["status"], { env: { SERVICE_PORT: new URL(url ?? "").port } });
-      expect(code).toBe(0);
-      expect(stdout).toMatch(/^Status +ok$/m);
+      // Its words are one sentence: it takes no jobs.
+      expect(code).toBe(1);
+      expect(stdout).toMatch(/^Status +New jobs are refused: No model credential is set/m);
       expect(stdout).toMatch(/^Disk +ok .* GiB free at /m);
-      expect(stdout).toMatch(/^Model +warning: No model credential is set/m);
+      expect(stdout).toMatch(/^Model +fault: No model credential is set/m);
       child.kill(signal);
       const end = await ended;
       expect(end.code).toBe(0);

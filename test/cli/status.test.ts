@@ -43,7 +43,7 @@ describe("svc status", () => {
     const { code, stdout } = await svc(["status"], { env });
     expect(stdout.replaceAll(/ {2,}/g, "  ")).toBe(
       [
-        "Status  ok",
+        "Status  New jobs are accepted",
         "Service  svc 1.0.0",
         `Address  http://127.0.0.1:${stub.port}`,
         "Queue  2 waiting, the oldest for 7.0 s; 1 running: build-1 1 of 3",
@@ -69,9 +69,7 @@ describe("svc status", () => {
       "GET /instances": json(401, { error: "Invalid or missing API key" }),
     });
     const { code, stdout, stderr } = await svc(["status"], { env: { SERVICE_PORT: String(refusing.port) } });
-    expect(stdout).toMatch(
-      /^Status +not ready: new jobs are refused\n[^]*Reason +The instance is asked to drain\n$/,
-    );
+    expect(stdout).toMatch(/^Status +New jobs are refused: The instance is asked to drain\n/);
     expect(stderr).toMatch(/^svc: the queue is not shown: .* asks for an API key/);
     expect(code).toBe(1);
   });

@@ -16,7 +16,7 @@ const log = sampleLog(
   { type: "stage", stage: "ended", detail: "failed" },
 );
 
-const start = async (final: Job | null) => {
+const start = async (final: Job | null, more: Parameters<typeof stubService>[0] = {}) => {
   const state: { events: JobEvent[]; final: Job | null } = { events: log, final };
   const stub = await stubService({
     "POST /jobs": json(200, { success: true, job: queued }),
@@ -25,6 +25,7 @@ const start = async (final: Job | null) => {
       () => state.events,
       () => state.final,
     ),
+    ...more,
   });
   return { state, stub, env: { SERVICE_PORT: String(stub.port) } };
 };
@@ -68,6 +69,21 @@ describe("svc run --wait", () => {
     const { code, stdout, stderr } = await svc(["run", "x", "-r", ".", "--wait", "--json"], { env });
     expect(JSON.parse(stdout)).toEqual({ success: true, job: failed });
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+  });
+
+  test("says of a disk that is full that the service cannot go on, in the words of its readiness", async () => {
+    const message = "The disk of /srv/worktrees has 0 B free: free some room there";
+    const checks = [
+      { name: "model", status: "fault", message: "No credential" },
+      { name: "disk", status: "fault", message },
+    ];
+    const ready = { ready: false, reasons: [message], checks, companions: [], transcripts: false };
+    const { env } = await start(null, { "GET /ready": json(503, ready) });
+    const { child, output, ended } = startSvc(["run", "x", "--wait"], { env });
+    await until(() => output.stdout.includes(`The service cannot go on: ${message}\n`));
+    child.kill("SIGINT");
+    await ended;
+    expect(output.stdout).not.toContain("No credential");
   });
 
   test("says that the repository was forgotten before the task is submitted", async () => {

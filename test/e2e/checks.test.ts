@@ -96,6 +96,28 @@ test("red checks are told to the agent, which mends its work: a pull request tha
   expect(logs.stdout).toMatch(/check mended .*\n[^]*check mended +failed, exit code 3/);
 });
 
+test("a submission names checks by their commands, which a profile that may only read refuses", async () => {
+  const repository = await host.createRepository("acme", "named");
+  const red = needs("mended.txt", 'work {"file": "mended.txt"}');
+  const flags = ["-r", repository.url, "-p", "code", "--check", red, "--check", "true", "--wait"];
+  const { code, stdout } = await svc(["run", "Write it", ...flags], { env: portOf(service) });
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/Checks +.*: passed, .*\n +true: passed, /)]);
+  const { job } = await service.client.get_job({ job_id: stdout.slice(0, 36) });
+  expect(job.checks.map(({ status }) => status)).toEqual(["passed", "passed"]);
+  expect(job.options.checks).toEqual([red, "true"]);
+  const names = job.stages.map(({ stage }) => stage);
+  expect(names.slice(names.indexOf("result"))).toEqual([
+    "result",
+    "checks",
+    "pushed",
+    "pull_request",
+    "ended",
+  ]);
+  // A continued job has them, too.
+  const more = await svc(["continue", job.id, "Go on", "--wait", "--json"], { env: portOf(service) });
+  expect(JSON.parse(more.stdout)).toMatchObject({ job: { options: { checks: [red, "true"] } } });
+});
+
 /** A repository whose date test is red. It says to the scripted agent what to do next. */
 const withRedTest = async (name: string, then: string) => {
   const run = `test "$(cat date.txt)" = 2026-11-28 || { echo 'scenario: ${then}'; exit 1; }`;

@@ -17,7 +17,7 @@ test("without a model credential nothing that needs an agent is accepted, until 
     env: { AGENT_MODE: "true", SERVICE_ALLOW_NO_MODEL_CREDENTIAL: undefined },
   });
   expect(service.output.stderr).toMatch(
-    /"level":"warn".*No model credential is set.*AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN/,
+    /"level":"warn".*No model credential is set.*ANTHROPIC_API_KEY.*AGENT_CLI_OAUTH_TOKEN/,
   );
   const chat = { model: "default", messages: [{ role: "user", content: "hello" }] };
   const words = /AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN.*ANTHROPIC_API_KEY.*AGENT_CLI_HOME_DIR/;

@@ -7,6 +7,7 @@ import { svc } from "../cli/run-svc.ts";
 import type { FakeGitHost } from "../fake-git-host/fake-git-host.ts";
 import { git } from "../remote.ts";
 import { startService, type Service } from "../service.ts";
+import { temporaryDirectory } from "../temporary.ts";
 import { until } from "../until.ts";
 import { runJob } from "./ended-job.ts";
 import { branchesOf, hostVariables, startHost, tipOf } from "./hosted.ts";
@@ -64,6 +65,31 @@ test("two repositories get a branch and a pull request each, which name each oth
   expect(pullOf(job.pr_url)?.body).toContain(other.pr_url);
   expect(pullOf(other.pr_url)?.body).toContain(job.pr_url);
   expect(await shown("job", job.id)).toContain(`acme/lib ${other.pr_url}`);
+  const [both, app1, lib1] = await Promise.all([
+    shown("diff", job.id),
+    shown("diff", job.id, "--repository", "acme/app"),
+    shown("diff", job.id, "--repository", lib.url),
+  ]);
+  expect(both).toBe(app1 + lib1);
+  expect([app1, lib1].map((text) => text.match(/^diff --git/gm)?.length)).toEqual([1, 1]);
+  const env = { SERVICE_PORT: new URL(service.url).port };
+  const none = await svc(["diff", job.id, "--repository", "acme/none"], { env });
+  expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("further repositories are: lib")]);
+  // In a checkout of the further repository, its branch.
+  const clone = join(await temporaryDirectory(), "lib");
+  await git(lib.directory, "clone", "--quiet", lib.directory, clone);
+  await git(clone, "remote", "set-url", "origin", lib.url);
+  const login = Buffer.from(`robot:${host.createToken({ login: "robot" })}`).toString("base64");
+  const own = {
+    ...host.environment,
+    HOME: await temporaryDirectory(),
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "http.extraHeader",
+    GIT_CONFIG_VALUE_0: `Authorization: Basic ${login}`,
+  };
+  const { code, stderr } = await svc(["checkout", job.id], { env: { ...env, ...own }, cwd: clone });
+  expect([code, stderr]).toEqual([0, ""]);
+  expect(await git(clone, "rev-parse", "HEAD")).toBe(other.commit_sha);
 
   const second = await runJob(service, "Go on", { session_id: job.session_id });
   expect(second).toMatchObject({ status: "succeeded", branch: job.branch, pr_url: job.pr_url });

@@ -42,6 +42,21 @@ const opened = async (terminal: Terminal): Promise<Terminal> => {
   return terminal;
 };
 
+test.concurrent("a terminal without a size has that of COLUMNS and LINES, else 80 × 24", async () => {
+  const script = 'stty rows 0 cols 0; "$@"; sleep 600';
+  const usual = await opened(await tmux.open({ rows: 60, columns: 160, script }));
+  const isWithin = (seen: string, columns: number, rows: number): boolean => {
+    const lines = seen.trimEnd().split("\n");
+    return lines.length < rows && lines.every((line) => line.length <= columns);
+  };
+  expect(isWithin(await usual.shows("build-1", "q quit"), 80, 24)).toBe(true);
+  const env = { COLUMNS: "100", LINES: "16" };
+  const named = await opened(await tmux.open({ rows: 60, columns: 160, script, env }));
+  const seen = await named.shows("build-1", "q quit");
+  expect(isWithin(seen, 100, 16)).toBe(true);
+  expect(isWithin(seen, 80, 16)).toBe(false);
+});
+
 test.concurrent("keys choose, filter and go back; a long list follows the selection in any size; nothing of an instance or a job reaches the terminal", async () => {
   const terminal = await opened(await tmux.open({ rows: 40, columns: 120 }));
   await terminal.shows("build-1", "ready", "1/3", "unreachable", "publishes no address");

@@ -23,6 +23,39 @@ const say = async (page: Page, text: string): Promise<void> => {
   await page.keyboard.press("Enter");
 };
 
+/** An Enter that an input method sends: while it composes, and after it, as Safari does. */
+const composed = [{ isComposing: true, keyCode: 13 }, { keyCode: 229 }];
+
+test("Enter of an input method sends no message, leaves no field and sends no form", async () => {
+  const { page } = await openPage(browser, service, "/ui/chat");
+  const sent: string[] = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST") sent.push(new URL(request.url()).pathname);
+  });
+  const press = async (init: object): Promise<void> => {
+    const event = JSON.stringify({ key: "Enter", bubbles: true, cancelable: true, ...init });
+    await page.evaluate(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", ${event}))`);
+  };
+  const focused = () => page.evaluate<string>("document.activeElement.value");
+  await page.getByLabel("Message", { exact: true }).fill(steps({ text: "Here" }));
+  for (const init of composed) await press(init);
+  await page.goto(`${service.url}/ui/jobs`);
+  await page.getByLabel("Search tasks").fill("にほん");
+  for (const init of composed) await press(init);
+  expect(await focused()).toBe("にほん");
+  await press({});
+  expect(await focused()).not.toBe("にほん");
+  await page.keyboard.press("n");
+  await page.getByLabel("What should be done").fill("scenario: text");
+  for (const init of composed) await press({ ...init, ctrlKey: true });
+  await page.getByLabel("Base branch").focus();
+  for (const init of composed) await press(init);
+  expect(sent).toEqual([]);
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("tab", { name: "Conversation" }).waitFor();
+  expect(sent).toEqual(["/jobs"]);
+});
+
 const tool = { tool: { name: "Bash", input: { command: "ls -l src" }, result: "one.ts\ntwo.ts" } };
 
 test("an answer streams with thinking, narration, a tool call and markdown, stays after a reload, and goes on", async () => {

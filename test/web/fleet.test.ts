@@ -47,6 +47,11 @@ test("a secret is set, shown without its value, and removed", async () => {
   await dialog.getByLabel("Repositories").fill("acme/app");
   await dialog.getByLabel("Hosts").fill("npm.acme.example, other.example");
   await dialog.getByLabel("Branches").fill("release/*");
+  await dialog.getByLabel("Who gets it").selectOption({ label: "The agent" });
+  // It gets no plain value, and has no branches.
+  expect(await dialog.getByRole("checkbox").count()).toBe(0);
+  expect(await dialog.getByLabel("Branches").count()).toBe(0);
+  await dialog.getByLabel("Who gets it").selectOption({ label: "Commands of a setup" });
   await dialog.getByRole("checkbox").check();
   await dialog.getByLabel("Value").fill("canary-0123456789");
   expect(await accessibilityFaults(page)).toEqual([]);

@@ -11,12 +11,23 @@ import { storeJobs } from "./stored-jobs.ts";
 
 /* The list of jobs and the form for a new one, in a real browser, with the real service. */
 
+const further = {
+  repo_url: "https://github.com/acme/lib",
+  base_ref: "main",
+  path: null,
+  branch: "service/00000000",
+  base_sha: null,
+  commit_sha: null,
+  pr_url: null,
+  error: null,
+};
 const home = await temporaryDirectory();
 const red = { exit_code: 1, duration_ms: 3000, log: "1 failed: the date test" };
 await storeJobs(home, 250, {
   outcome: "changed",
   checks: [{ name: "tests", status: "failed_before", ...red, before: { status: "failed", ...red } }],
   warnings: ["tests was red before and still is"],
+  repositories: [further],
 });
 const [service, browser] = await Promise.all([startService({ home }), openBrowser()]);
 const listed = '[role="row"]:not(.heads)';
@@ -63,7 +74,7 @@ test("a job that has succeeded with a check that is red as before is marked in t
   const words = "tests was red before and still is";
   await row.waitFor();
   expect(await row.locator(".fault").allInnerTexts()).toEqual(["! ", ` → ${words}`]);
-  expect(await page.locator(`${listed} .fault`).count()).toBe(2);
+  expect(await page.locator(`${listed} strong.fault`).count()).toBe(1);
   expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
   await row.getByRole("link", { name: /^!/ }).click();
   await page.getByRole("status").getByText("succeeded").waitFor();
@@ -107,6 +118,80 @@ test("j, k and Enter go through the list; filters and search narrow it, stand in
   await page.getByText("100+ jobs").waitFor();
   await page.goBack();
   await page.waitForURL("**/ui/jobs?status=failed&profile=review&q=*");
+});
+
+test("the change of each of a job's repositories is shown, and none is said to be nothing where another has one", async () => {
+  const { page, faults } = await openPage(browser, service, "/ui/jobs");
+  const diff = "diff --git a/lib.txt b/lib.txt\n--- a/lib.txt\n+++ b/lib.txt\n@@ -1 +1 @@\n-old\n+new\n";
+  const file = {
+    path: "lib.txt",
+    old_path: null,
+    status: "modified",
+    insertions: 1,
+    deletions: 1,
+    binary: false,
+  };
+  const answer = {
+    success: true,
+    source: "branch",
+    base: null,
+    head: null,
+    truncated: false,
+    altered: false,
+    note: null,
+  };
+  await page.route(/\/diff/, (route) => {
+    const isFurther = new URL(route.request().url()).searchParams.get("repository") === further.repo_url;
+    const change = isFurther ? { files: [file], diff } : { files: [], diff: "" };
+    return route.fulfill({ json: { ...answer, job_id: "x", diff_stat: { files: 0 }, ...change } });
+  });
+  await page.locator(listed).filter({ hasText: "00000000" }).getByRole("link", { name: /^!/ }).click();
+  await page.getByRole("tab", { name: "Changes" }).click();
+  await page.getByText("No change is shown here").waitFor();
+  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
+  await page.getByLabel("Repository").selectOption({ label: "acme/lib" });
+  await page.locator(".line.added").getByText("new").waitFor();
+  // What its time went into has the words of the shell.
+  expect(await page.getByRole("list", { name: "Where the time went" }).innerText()).toMatch(/queue/);
+  expect(faults).toEqual([]);
+});
+
+test("a failed job says why in the list; the form has all that a task may have, and faults stand at their fields", async () => {
+  const { page } = await openPage(browser, service, "/ui/jobs?status=failed");
+  const failed = page.locator(listed).first();
+  await failed.getByText("→ timeout").waitFor();
+  await page.keyboard.press("n");
+  const dialog = page.getByRole("dialog", { name: "New job" });
+  await dialog.getByRole("button", { name: "Submit without a repository" }).waitFor();
+  const fill = (label: string, text: string) => dialog.getByLabel(label).fill(text);
+  await fill("What should be done", "Fix it");
+  await dialog.getByRole("combobox", { name: "Repository" }).fill("acme/app");
+  await dialog.getByText("Options of this job").click();
+  await fill("Further repositories", "acme/lib\n\n  acme/docs ");
+  await fill("Hosts it may reach", "registry.example.com");
+  await fill("Commands that check", "npm test\nnpm run lint");
+  await fill("Turns at most", "7");
+  for (const label of ["Let me approve the plan", "Check out submodules"])
+    await dialog.getByLabel(label).check();
+  expect(await accessibilityFaultsInAllViews(page)).toEqual([]);
+  const bodies: unknown[] = [];
+  const error = "allow_hosts: the profile code lets no task name hosts; options.checks.1: must not be empty";
+  await page.route("**/jobs", (route) => {
+    bodies.push(route.request().postDataJSON());
+    return route.fulfill({ status: 400, json: { success: false, error, code: "invalid_request" } });
+  });
+  await dialog.getByRole("button", { name: "Submit", exact: true }).click();
+  await dialog.getByText("must not be empty").waitFor();
+  await dialog.getByText("lets no task name hosts").waitFor();
+  expect(bodies).toEqual([
+    {
+      task: "Fix it",
+      repo_url: "acme/app",
+      allow_hosts: ["registry.example.com"],
+      repositories: [{ repo_url: "acme/lib" }, { repo_url: "acme/docs" }],
+      options: { max_turns: 7, checks: ["npm test", "npm run lint"], plan: true, submodules: true },
+    },
+  ]);
 });
 
 test("by keys alone a job is written and submitted, and is one job however often it is sent", async () => {

@@ -115,7 +115,8 @@ test("a search marks its hits, and one opens the session at its entry, with thin
   await hit.waitFor();
   expect(await hit.locator("mark").textContent()).toBe("ocelot");
   expect(new URL(page.url()).search).toBe("?q=ocelot");
-  await hit.click();
+  await page.keyboard.press("Escape");
+  for (const key of ["j", "Enter"]) await page.keyboard.press(key);
   const entry = page.locator("article[aria-current]");
   await entry.getByText("an ocelot").waitFor();
   await entry.getByText("Bash feed 40").waitFor();

@@ -267,7 +267,7 @@ test("the change of a running job is answered by its instance, and the others na
   const { cluster, a, b } = await two();
   const record = await cluster.ran(a, { status: "running", ended_at: null });
   await writeFile(join(String(record.worktree_path), "work.txt"), "work\n");
-  const asked = { record, repository: "", format: "names" as const, max_bytes: 1000, signal };
+  const asked = { record, format: "names" as const, repository: "", max_bytes: 1000, signal };
   expect(await a.worktrees.diff(asked)).toMatchObject({ source: "worktree", diff: "work.txt\n", note: null });
   await expect(b.worktrees.diff(asked)).rejects.toMatchObject({
     code: "change_not_found",

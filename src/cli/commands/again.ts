@@ -7,12 +7,15 @@ import { connect } from "../connect.ts";
 import { CliError, usageError, type ExitCode } from "../failure.ts";
 import { resolveJobId } from "../job-id.ts";
 import { note } from "../print.ts";
+import { repositoryOf } from "./input.ts";
 import { optionsOf, type JobFlags } from "./job-options.ts";
 import { readTask, submit } from "./run.ts";
 
 type AgainFlags = JobFlags & {
   baseRef?: string;
   profile?: string;
+  repo?: string;
+  baseRef?: string;
   filePath?: string;
   editor?: boolean;
   wait?: boolean;
@@ -21,7 +24,7 @@ type AgainFlags = JobFlags & {
 
 /** `svc retry`: the same task once more, from the start. */
 export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> => {
-  const { client } = connect();
+  const { client, gitHost } = connect();
   const job = await find(client, word);
   if (!isFinal(job.status))
     throw new CliError(
@@ -36,8 +39,18 @@ export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> 
   if (isTaken && flags.branch === undefined)
     note(`The branch ${branch} is that of the first job: this one gets another, or name one with --branch`);
   const task = flags.editor === true ? await readTask(job.task, true) : job.task;
-  return submit(client, withFlags(job, { ...(await retryInput(client, job)), task }, flags), flags);
+  const input = { ...(await retryInput(client, job)), task };
+  return submit(client, { ...withFlags(job, input, flags), ...placeIn(job, flags, gitHost) }, flags);
 };
+
+/** Another place than the job had; empty: none is named. */
+const placeIn = (job: Job, { repo, baseRef }: AgainFlags, gitHost: string) =>
+  (repo ?? baseRef) !== undefined && {
+    repo_url: repo === undefined ? job.repo_url : repositoryOf(repo, gitHost),
+    base_ref: baseRef ?? "",
+    worktree_id: "",
+    session_id: "",
+  };
 
 /** `svc continue`: another task for the agent that ran the job, in its session, worktree and branch. */
 export const continueJob = async (

@@ -1,3 +1,4 @@
+import type { Client } from "../../client/client.ts";
 import { existsSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -13,15 +14,20 @@ import { checkoutHere, git, requireGit } from "../user-git.ts";
 /** `svc checkout` */
 export const checkout = async (word: string): Promise<ExitCode> => {
   const { client } = connect();
-  const job = await findJob(client, word);
-  const { id, branch, repo_url: url } = job;
-  if (hasNothing(job) || branch === null)
-    throw new CliError(`Job ${id} has changed nothing: there is no branch to check out`);
-  if (url === "")
+  const whole = await findJob(client, word);
+  const { id, repo_url: url, repositories } = whole;
+  if (url === "" && !hasNothing(whole))
     throw new CliError(
       `Job ${id} had no repository: svc apply ${id} brings its change into any checkout, as uncommitted edits`,
     );
-  const remote = await remoteOf(job);
+  const { job, remote } = hasNothing(whole) ? { job: whole, remote: "" } : await jobHere(whole);
+  const { branch, repo_url: repository } = job;
+  const isChanged =
+    repositories.length === 0 || (await hasChanged(client, id, repository === url ? "" : repository));
+  if (hasNothing(job) || !isChanged || branch === null)
+    throw new CliError(
+      `Job ${id} has changed nothing${repositories.length > 0 ? ` in ${repository}` : ""}: there is no branch to check out`,
+    );
   const before = await git(["rev-parse", "--verify", "--quiet", `refs/remotes/${remote}/${branch}`]);
   const from = await fetch(job, remote);
   const tip = await requireGit("read what it fetched", ["rev-parse", "--verify", "FETCH_HEAD^{commit}"]);
@@ -31,20 +37,49 @@ export const checkout = async (word: string): Promise<ExitCode> => {
   return exitCode.ok;
 };
 
-/** The remote of this checkout that is the job's repository; its path, if the job ran on this checkout itself. */
-const remoteOf = async ({ id, repo_url: url }: Job): Promise<string> => {
+/** Whether the job has changed something in this one of its repositories. */
+const hasChanged = async (client: Client, job_id: string, repository: string): Promise<boolean> =>
+  (await client.get_diff({ job_id, repository, format: "names", max_bytes: 1000 })).files.length > 0;
+
+/** The job as it stands in the repository that the current directory is a checkout of, and the remote that it is there. */
+const jobHere = async (job: Job): Promise<{ job: Job; remote: string }> => {
+  const { id, repo_url: url, repositories } = job;
   const here = await checkoutHere(`run svc checkout in a checkout of ${url} (git clone ${url})`);
+  const own = await remoteHere(url, here);
+  if (own !== null) return { job, remote: own };
+  for (const each of repositories) {
+    const remote = await remoteHere(each.repo_url, here);
+    if (remote !== null) return { job: inFurther(job, each), remote };
+  }
+  const { stdout } = await git(["remote", "--verbose"]);
+  const named = addressesIn(stdout).map(([, address]) => oneLine(address).replace(/\/\/[^/@]*@/, "//"));
+  const urls = [url, ...repositories.map((each) => each.repo_url)];
+  throw usageError(
+    `Job ${id} worked on ${urls.join(", ")}, and this checkout (${here}) is of ${named.join(", ") || "no remote"}: go to a checkout of ${urls.join(" or ")}`,
+  );
+};
+
+/** A further repository's work is on its own branch, pushed if it could be. */
+const inFurther = (job: Job, { repo_url, branch, error }: Job["repositories"][number]): Job => ({
+  ...job,
+  repo_url,
+  branch,
+  cached_clone: null,
+  stages: error === null ? [{ stage: "pushed", at: job.created_at, attempt: job.attempt }] : [],
+});
+
+/** The remote of this checkout that is the repository; its path, if the job ran on this checkout itself; null: none. */
+export const remoteHere = async (url: string, here: string): Promise<string | null> => {
   const wanted = await placeOf(url, here);
   if ((await placeOf(here, here)) === wanted) return here;
   const { stdout } = await git(["remote", "--verbose"]);
-  const remotes = [...stdout.matchAll(/^(\S+)\t(.*) \(fetch\)$/gm)];
-  for (const [, name = "", address = ""] of remotes)
+  for (const [name, address] of addressesIn(stdout))
     if ((await placeOf(address, here)) === wanted) return name;
-  const named = remotes.map(([, , address = ""]) => oneLine(address).replace(/\/\/[^/@]*@/, "//"));
-  throw usageError(
-    `Job ${id} worked on ${url}, and this checkout (${here}) is of ${named.join(", ") || "no remote"}: go to a checkout of ${url}`,
-  );
+  return null;
 };
+
+const addressesIn = (remotes: string): [name: string, address: string][] =>
+  [...remotes.matchAll(/^(\S+)\t(.*) \(fetch\)$/gm)].map(([, name = "", address = ""]) => [name, address]);
 
 /** The same for every way to write the address of a repository: over ssh or https, with or without `.git`. */
 const placeOf = async (address: string, here: string): Promise<string> => {

@@ -1,50 +1,84 @@
 import { leftOutText, type DiffFormat, type JobDiff } from "../../contract/diff.ts";
+import type { Job } from "../../contract/job.ts";
+import { isCalled, repositoryName } from "../../contract/repository-url.ts";
 import { connect } from "../connect.ts";
 import { CliError, exitCode, type ExitCode } from "../failure.ts";
-import { rememberJob, resolveJobId } from "../job-id.ts";
+import { findJob } from "../job-id.ts";
 import { page } from "../pager.ts";
 import { note, painter, print, printJson } from "../print.ts";
 import { counted } from "../../view/columns.ts";
 import { paintPatch, paintStat } from "../../view/patch.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { checkoutHere, git } from "../user-git.ts";
+import { remoteHere } from "./checkout.ts";
 
-type DiffOptions = { stat?: boolean; nameOnly?: boolean; repository?: string; json?: boolean };
+type DiffOptions = { repository?: string; stat?: boolean; nameOnly?: boolean; json?: boolean };
 
-const read = async (word: string, format: DiffFormat, repository = ""): Promise<JobDiff> => {
-  const { client } = connect();
-  const job_id = await resolveJobId(client, word);
-  const body = await client.get_diff({ job_id, format, max_bytes: 10_000_000, repository });
-  await rememberJob(body.job_id);
-  return body;
-};
+/** The change in one of a job's repositories. */
+const read = async (job: Job, url: string, format: DiffFormat): Promise<JobDiff> =>
+  await connect().client.get_diff({
+    job_id: job.id,
+    repository: url === job.repo_url ? "" : url,
+    format,
+    max_bytes: 10_000_000,
+  });
 
-/** `svc diff` */
-export const diff = async (
-  id: string,
-  { stat, nameOnly, repository, json }: DiffOptions,
-): Promise<ExitCode> => {
-  const body = await read(id, nameOnly === true ? "names" : stat === true ? "stat" : "patch", repository);
+const urlsOf = ({ repo_url: url, repositories }: Job): string[] => [
+  url,
+  ...repositories.map(({ repo_url }) => repo_url),
+];
+
+/** `svc diff`: of each of the job's repositories. */
+export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
+  const job = await findJob(connect().client, word);
+  const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
+  const { repository, json } = options;
+  const whole = json === true ? [job.repo_url] : urlsOf(job);
+  const urls =
+    repository === undefined ? whole : [urlsOf(job).find((url) => isCalled(url, repository)) ?? repository];
+  const bodies = await Promise.all(urls.map(async (url) => [url, await read(job, url, format)] as const));
   if (json === true) {
-    printJson(body);
+    for (const [, body] of bodies) printJson(body);
     return exitCode.ok;
   }
-  if (body.files.length === 0 && process.stdout.isTTY) note(`Job ${body.job_id} has changed nothing`);
-  const paint = painter(process.stdout);
-  const shown = process.stdout.isTTY ? (stat === true ? paintStat : paintPatch)(body.diff, paint) : body.diff;
+  const isEmpty = bodies.every(([, { files }]) => files.length === 0);
+  if (isEmpty && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
+  const shown = shownText(bodies, format === "stat" ? paintStat : paintPatch);
   if (shown !== "") await page(shown);
-  if (body.truncated)
-    note(
-      `Not all of it: svc diff shows 10 MB at most; svc checkout ${body.job_id} brings all. Left out: ${oneLine(leftOutText(body.files)) || "the last names"}`,
-    );
-  else if (body.note !== null) note(oneLine(body.note));
+  for (const [, body] of bodies) noteMissing(body);
   return exitCode.ok;
 };
 
+const noteMissing = ({ job_id: id, files, truncated, note: missing }: JobDiff): void => {
+  if (truncated)
+    note(
+      `Not all of it: svc diff shows 10 MB at most; svc checkout ${id} brings all. Left out: ${oneLine(leftOutText(files)) || "the last names"}`,
+    );
+  else if (missing !== null) note(oneLine(missing));
+};
+
+/** On a terminal in colours, below the name of each repository where there are several. */
+const shownText = (bodies: (readonly [string, JobDiff])[], paintText: typeof paintPatch): string => {
+  const changed = bodies.filter(([, { diff: text }]) => text !== "");
+  if (!process.stdout.isTTY) return changed.map(([, { diff: text }]) => text).join("");
+  const paint = painter(process.stdout);
+  const heading = (url: string) => (bodies.length > 1 ? `${paint("bold", repositoryName(url))}\n` : "");
+  return changed.map(([url, { diff: text }]) => heading(url) + paintText(text, paint)).join("\n");
+};
+
+/** The one of the job's repositories that the checkout is of; its own where it is of none. */
+const repositoryHere = async (job: Job, here: string): Promise<string> => {
+  if (job.repositories.length > 0)
+    for (const url of urlsOf(job)) if ((await remoteHere(url, here)) !== null) return url;
+  return job.repo_url;
+};
+
 /** `svc apply` */
-export const apply = async (id: string): Promise<ExitCode> => {
+export const apply = async (word: string): Promise<ExitCode> => {
   const cwd = await checkoutHere("run svc apply in a checkout of the job's repository");
-  const { job_id, files, diff: patch, truncated, altered, diff_stat } = await read(id, "patch");
+  const job = await findJob(connect().client, word);
+  const repository = await repositoryHere(job, cwd);
+  const { job_id, files, diff: patch, truncated, altered, diff_stat } = await read(job, repository, "patch");
   if (truncated || altered)
     throw new CliError(
       `The change of job ${job_id} cannot be applied as a patch: ${truncated ? "it is larger than 10 MB" : "secrets in it are masked, or it has bytes that are not UTF-8"}. If its branch can be fetched, use svc checkout ${job_id}`,

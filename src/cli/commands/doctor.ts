@@ -6,7 +6,7 @@ import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
 import { factLines } from "../../view/columns.ts";
-import { checkFact } from "../../view/service.ts";
+import { checkFact, readinessText } from "../../view/service.ts";
 
 export type DoctorOptions = {
   offline?: boolean;
@@ -39,8 +39,8 @@ export const doctor = async (options: DoctorOptions): Promise<ExitCode> => {
 const service = async (): Promise<Check> => {
   const look = async (): Promise<[ready: boolean, message: string]> => {
     const { client, baseUrl } = connect();
-    const { ready, reasons } = await client.ready({ signal: AbortSignal.timeout(10_000) });
-    return [ready, ready ? `Takes jobs at ${baseUrl}` : reasons.join("; ")];
+    const readiness = await client.ready({ signal: AbortSignal.timeout(10_000) });
+    return [readiness.ready, `${readinessText(readiness)} (${baseUrl})`];
   };
   const [ready, message] = await look().catch((error: unknown): [boolean, string] => [
     false,

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { JobEvent } from "../../contract/event.ts";
-import type { Job } from "../../contract/job.ts";
+import { isFinal, type Job } from "../../contract/job.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
@@ -10,7 +10,8 @@ import { exitOf, followAnswering, printEvents, waitForJob } from "../live/follow
 import { plainView } from "../live/view.ts";
 import { layoutOf, note, print } from "../print.ts";
 import { oneLine } from "../../view/sanitise.ts";
-import { statusText } from "../../view/job.ts";
+import { type Fact, factLines } from "../../view/columns.ts";
+import { outcomeFacts, statusText } from "../../view/job.ts";
 import { pauseNote } from "../../view/waiting.ts";
 
 type LogsOptions = { follow?: boolean; json?: boolean };
@@ -29,6 +30,11 @@ export const logs = async (
     else view.event(event);
   }
   view.close();
+  if (!json && isFinal(job.status) && job.status !== "succeeded") {
+    const layout = layoutOf(process.stdout);
+    const facts = [...outcomeFacts(job, layout), ["Next", `svc job ${job.id.slice(0, 8)}`] satisfies Fact];
+    print(`\n${factLines(facts, layout).join("\n")}`);
+  }
   return exitCode.ok;
 };
 

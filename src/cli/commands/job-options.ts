@@ -14,6 +14,7 @@ export type JobFlags = {
   attach?: string[];
   allowHost?: string[];
   plan?: boolean;
+  check?: string[];
   mustPass?: boolean;
   submodules?: boolean;
   recurseSubmodules?: boolean;
@@ -34,6 +35,7 @@ export const optionsOf = (
     branch: flags.branch,
     title: flags.title,
     plan: flags.plan,
+    checks: flags.check,
     must_pass: flags.mustPass,
     submodules: flags.recurseSubmodules ? "recursive" : flags.submodules,
     lfs: flags.lfs,
@@ -52,6 +54,7 @@ export const attachedOf = async ({ attach = [] }: Pick<JobFlags, "attach">): Pro
       const bytes = await readFile(path).catch((error: Error) => {
         throw usageError(`--attach ${path}: it cannot be read: ${error.message}`);
       });
+      if (bytes.length === 0) throw usageError(`--attach ${path}: it is empty`);
       return new File([bytes], basename(path));
     }),
   );

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "../../client/client.ts";
 import { ClientError } from "../../client/client-error.ts";
 import type { Answer } from "../../contract/operation.ts";
@@ -8,6 +9,8 @@ import { oneLine, shellWord } from "../../view/sanitise.ts";
 import { queueLines } from "../../view/service.ts";
 import { connect } from "../connect.ts";
 import { exitCode, usageError, type ExitCode } from "../failure.ts";
+import { interruptible } from "../interruption.ts";
+import { isOutage } from "../live/follow.ts";
 import { flagOf, type Asked } from "../operation-commands.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { fromHere } from "./input.ts";
@@ -18,7 +21,7 @@ type Listed = Answer<Operations["list_jobs"]>;
 /** `svc jobs` */
 export const jobs = async ({ input, flags }: Asked): Promise<ExitCode> => {
   const { client } = connect();
-  const { active, failed, quiet, json } = flags;
+  const { active, failed, quiet, watch: isWatched, json } = flags;
   const asked = input as Query;
   const query: Query = {
     ...asked,
@@ -27,13 +30,11 @@ export const jobs = async ({ input, flags }: Asked): Promise<ExitCode> => {
     ...(asked.repo_url !== undefined && { repo_url: fromHere(asked.repo_url) }),
     ...(asked.since !== undefined && { since: instant(asked.since) }),
   };
+  if (isWatched === true) return await watch(client, query);
   const body = await list(client, query);
   if (json === true) printJson(body);
   else if (quiet === true) for (const { id } of body.jobs) print(id);
-  else {
-    const below = await fleetLines(client);
-    print(jobTable(body.jobs, { ...layoutOf(process.stdout), now: Date.now(), below }));
-  }
+  else print(await page(client, body));
   if (body.next_cursor !== null && json !== true)
     note(`There are more: svc jobs${quiet === true ? " -q" : ""}${flagsFor(query, body.next_cursor)}`);
   return exitCode.ok;
@@ -72,6 +73,39 @@ const flagsFor = (query: Query, cursor: string): string =>
   Object.entries({ ...query, cursor })
     .map(([name, value]) => ` ${flagOf(name)} ${shellWord(oneLine(String(value)))}`)
     .join("");
+
+const page = async (client: Client, body: Listed): Promise<string> => {
+  const below = await fleetLines(client);
+  return jobTable(body.jobs, { ...layoutOf(process.stdout), now: Date.now(), below });
+};
+
+/** Redraws the list until interrupted. The last one stays on the screen. */
+const watch = async (client: Client, query: Query): Promise<ExitCode> => {
+  const { stdout } = process;
+  if (!stdout.isTTY || process.env["TERM"] === "dumb")
+    throw usageError("--watch redraws a terminal, which standard output is not: leave it out");
+  const { createLogUpdate } = await import("log-update");
+  const draw = createLogUpdate(stdout, { showCursor: true });
+  const look = async (): Promise<string> =>
+    await page(client, await list(client, query)).catch((error: unknown) => {
+      if (isOutage(error)) return `${oneLine(error.message)}; svc tries again`;
+      throw error;
+    });
+  return await interruptible(async (signal) => {
+    for (;;) {
+      // A line more than the screen has would scroll it at each look.
+      draw(
+        (await look())
+          .split("\n")
+          .slice(0, stdout.rows - 1)
+          .join("\n"),
+      );
+      await delay(watchEveryMs, undefined, { signal });
+    }
+  }).finally(() => draw.done());
+};
+
+const watchEveryMs = 2000;
 
 /** Empty where they are unavailable. */
 const fleetLines = async (client: Client): Promise<string[]> => {

@@ -1,6 +1,8 @@
+import { isFinal } from "../../contract/job.ts";
 import { views } from "../../view/views.ts";
 import { connect } from "../connect.ts";
-import { usageError, type ExitCode } from "../failure.ts";
+import { confirm } from "../confirm.ts";
+import { CliError, usageError, type ExitCode } from "../failure.ts";
 import { rememberJob, resolveJobId } from "../job-id.ts";
 import { printAnswer } from "../print.ts";
 import { readText } from "./input.ts";
@@ -28,6 +30,10 @@ export const say = async (word: string, words: string | undefined, flags: SayFla
     longest: 32_768,
     empty: "say it in words, in quotes",
   });
+  const { job } = await client.get_job({ job_id });
+  const question = `Job ${job.id.slice(0, 8)} has ended: start another one that continues it? (y/N) `;
+  if (isFinal(job.status) && json !== true && !(await confirm(question, true)))
+    throw new CliError("Nothing was said: the job has ended");
   const when = now === true ? "now" : later === true ? "later" : "next";
   const body = await client.message_job(
     { job_id, text, when },

@@ -4,7 +4,7 @@ import { exitCode, type ExitCode } from "../failure.ts";
 import { note, printAnswer } from "../print.ts";
 import { factLines, type Fact } from "../../view/columns.ts";
 import { oneLine } from "../../view/sanitise.ts";
-import { checkFact, queueLines } from "../../view/service.ts";
+import { queueLines, readinessFacts } from "../../view/service.ts";
 
 /** `svc status`: exit 1 when new jobs are refused. */
 export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> => {
@@ -28,24 +28,17 @@ export const status = async ({ json }: { json?: boolean }): Promise<ExitCode> =>
   printAnswer(body, json, (_, layout) => {
     const { paint } = layout;
     const versions = [...new Set(overview?.instances.map(({ version }) => version))].join(", ");
+    const [status = ["Status", null] as Fact, ...checks] = readinessFacts(readiness, paint);
     return factLines(
       [
-        [
-          "Status",
-          ready ? paint("green", oneLine(health.status)) : paint("red", "not ready: new jobs are refused"),
-        ],
+        status,
         ["Service", oneLine(`${health.service} ${versions}`)],
         ["Address", baseUrl],
         ["Queue", overview === null ? null : queueLines(overview).join("\n"), "prose"],
-        ...(readiness.checks.length > 0
-          ? readiness.checks.map((check) => checkFact(check, paint))
-          : reasonFacts(readiness.reasons)),
+        ...checks,
       ],
       layout,
     ).join("\n");
   });
   return ready ? exitCode.ok : exitCode.failure;
 };
-
-const reasonFacts = (reasons: readonly string[]): Fact[] =>
-  reasons.map((reason) => ["Reason", oneLine(reason), "prose"]);

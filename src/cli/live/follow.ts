@@ -9,6 +9,7 @@ import { interruptible } from "../interruption.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { jobSummary } from "../../view/job.ts";
 import { duration } from "../../view/columns.ts";
+import { oneLine } from "../../view/sanitise.ts";
 import { askedText } from "../../view/waiting.ts";
 import { chooseView, quietView } from "./view.ts";
 
@@ -90,8 +91,12 @@ const pauseMs = 500;
 
 /** Resolves to the job when it waits for an answer that nobody here gives; never for one that ends. */
 const untilUnanswered = async (follow: Follow, answer: Answering): Promise<Job> => {
-  const { client, jobId, signal, onEvent } = follow;
+  const { client, jobId, signal, onEvent, onNote } = follow;
+  let told = "";
   for (;;) {
+    const problem = await problemOf(client, signal);
+    if (problem !== "" && problem !== told) onNote(problem);
+    told = problem;
     // A failure is told by who follows the events.
     const job = await client.wait_for_job({ job_id: jobId, timeout: 50 }, { signal }).then(
       (found) => found.job,
@@ -105,6 +110,15 @@ const untilUnanswered = async (follow: Follow, answer: Answering): Promise<Job> 
     if (job !== null && isFinal(job.status)) return await new Promise(() => undefined);
     await delay(pauseMs, signal);
   }
+};
+
+/** What keeps the service from its work meanwhile, such as a disk that an agent has filled; empty: nothing is known. */
+const problemOf = async (client: Client, signal: AbortSignal): Promise<string> => {
+  const { checks } = await client
+    .ready({ signal: AbortSignal.any([signal, AbortSignal.timeout(5000)]) })
+    .catch(() => ({ checks: [] }));
+  const fault = checks.find(({ name, status }) => name === "disk" && status === "fault");
+  return fault === undefined ? "" : `The service cannot go on: ${oneLine(fault.message)}`;
 };
 
 type Follow = {

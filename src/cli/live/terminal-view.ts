@@ -4,6 +4,7 @@ import { painter } from "../print.ts";
 import { cut, clock, cost, counted } from "../../view/columns.ts";
 import { createNarration, type Row } from "../../view/narration.ts";
 import { createBlocks } from "../../view/rows.ts";
+import { doingAfter } from "../../view/stages.ts";
 import type { Shown, View } from "./view.ts";
 
 /** For terminals: rows scroll above one status line that is redrawn. */
@@ -23,8 +24,7 @@ export const terminalView = (
   let frame = 0;
   let paused = false;
 
-  // Some terminals report 0 columns.
-  const columns = (): number => Math.max(20, stream.columns || 80);
+  const columns = (): number => Math.max(20, stream.columns);
   const blocks = createBlocks(() => ({ paint, columns: columns() }));
   const show = (rows: Row[]): void => {
     for (const row of rows) pending.push(...blocks.add(row));
@@ -82,8 +82,10 @@ export const terminalView = (
 
 const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
+type Stage = Parameters<typeof doingAfter>[0];
+
 /** Where a job stands, by its events. */
-type Progress = { stage: string; tools: number; turns: number | null; costUsd: number | null };
+type Progress = { stage: Stage; tools: number; turns: number | null; costUsd: number | null };
 
 const advance = (progress: Progress, event: JobEvent): void => {
   if (event.type === "tool_use") progress.tools += 1;
@@ -98,7 +100,7 @@ const advance = (progress: Progress, event: JobEvent): void => {
 /** The status line below the rows while the job runs. */
 const statusLine = (progress: Progress, elapsedMs: number): string =>
   [
-    activity[progress.stage] ?? progress.stage.replaceAll("_", " "),
+    doingAfter(progress.stage),
     clock(elapsedMs),
     progress.turns === null ? null : counted(progress.turns, "turn"),
     progress.tools === 0 ? null : counted(progress.tools, "tool call"),
@@ -106,19 +108,3 @@ const statusLine = (progress: Progress, elapsedMs: number): string =>
   ]
     .filter((part) => part !== null)
     .join(" · ");
-
-/** What happens after each stage. */
-const activity: Record<string, string> = {
-  queued: "waiting for its turn",
-  claimed: "fetching the repository",
-  fetched: "making the worktree",
-  worktree_ready: "starting the agent",
-  in_setup: "setting up",
-  setup: "starting the agent",
-  agent_started: "waiting for the agent",
-  first_output: "agent at work",
-  result: "finishing",
-  pushed: "opening the pull request",
-  pull_request: "finishing",
-  ended: "ended",
-};

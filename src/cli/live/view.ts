@@ -1,4 +1,5 @@
 import type { JobEvent } from "../../contract/event.ts";
+import type { StageName } from "../../contract/job.ts";
 import { painter } from "../print.ts";
 import { createNarration, type Row } from "../../view/narration.ts";
 import { pauseNote } from "../../view/waiting.ts";
@@ -20,7 +21,7 @@ export type Shown = {
   /** Lines of a tool's result that are shown; absent: none. */
   results?: number;
   /** Where a job stands before its first event. */
-  stage?: string;
+  stage?: StageName;
 };
 
 /** @param begin time of the submission, ms since the epoch, by the service's clock */

@@ -6,6 +6,8 @@ import type { Visibility } from "../../../src/contract/visibility.ts";
 import { duration } from "../../../src/view/quantities.ts";
 import { ConversationPane } from "../conversation/pane.tsx";
 import { Select } from "../parts/filters.tsx";
+import { isComposing } from "../parts/keys.ts";
+import { useIsNarrow, useIsTouched } from "../parts/media.ts";
 import { Answer, Empty, Title } from "../parts/states.tsx";
 import { useRead } from "../parts/read.ts";
 import { Ago, Duration } from "../parts/values.tsx";
@@ -28,8 +30,8 @@ export default function ChatPage() {
       <Title hidden>Chat</Title>
       {isOff ? (
         <Empty title="This service has no agent to talk to">
-          Start it with <code>AGENT_MODE=true svc serve</code>. The agent then runs commands on its machine:
-          read <code>docs/use/chat.md</code> first.
+          Start it with <code>AGENT_MODE=true svc serve</code>. The agent then runs commands on the service's
+          machine, in its sandbox: <code>svc doctor</code> says whether there is one.
         </Empty>
       ) : (
         <Answer query={models}>{(list) => <Chat models={list.map(({ id }) => id)} />}</Answer>
@@ -112,6 +114,7 @@ const Talk = ({ id, known, models, onAsk, onRemove }: TalkProps) => {
   const wanted = chosen ?? known?.model ?? first;
   const model = models.includes(wanted) ? wanted : first;
   const shown = useRead("get_visibility", {}).data?.visibility;
+  const isNarrow = useIsNarrow();
 
   const send = (question: string): void => {
     onAsk();
@@ -129,7 +132,13 @@ const Talk = ({ id, known, models, onAsk, onRemove }: TalkProps) => {
         <label>
           Model <Select value={model} options={models.map((name) => [name])} change={choose} />
         </label>
-        {shown && <VisibilityBoxes shown={shown} />}
+        {shown && (
+          // Open where there is room.
+          <details key={String(isNarrow)} open={!isNarrow}>
+            <summary className="narrow-only">What is shown</summary>
+            <VisibilityBoxes shown={shown} />
+          </details>
+        )}
         {onRemove && <Button text="Remove conversation" className="quiet end" run={onRemove} />}
       </div>
       <div className="grow">
@@ -236,8 +245,7 @@ const Composer = ({ send, stop, isReady }: ComposerProps) => {
     send(text);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    // While letters are composed, Enter chooses among them.
-    if (event.nativeEvent.isComposing) return;
+    if (isComposing(event.nativeEvent)) return;
     if (event.key === "Escape") stop?.();
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
@@ -248,7 +256,7 @@ const Composer = ({ send, stop, isReady }: ComposerProps) => {
       <textarea
         ref={field}
         aria-label="Message"
-        placeholder="Message. Enter sends, Shift Enter begins a line"
+        placeholder={useIsTouched() ? "Message" : "Message. Enter sends, Shift Enter begins a line"}
         rows={2}
         maxLength={1_000_000}
         value={text}
@@ -271,7 +279,7 @@ const labels: Record<Kind, string> = {
   final: "Final answer",
 };
 
-const everyone = "Shown, to everyone who talks to this agent";
+const everyone = "Visible for everyone:";
 
 const VisibilityBoxes = ({ shown }: { shown: Visibility }) => {
   // Set at once: the mutation's own state comes a moment later, and the box would jump back in between.

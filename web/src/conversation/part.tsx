@@ -2,6 +2,7 @@ import { memo, useState, type ReactNode } from "react";
 import { toolCall } from "../../../src/view/narration.ts";
 import { sanitise, visible } from "../../../src/view/sanitise.ts";
 import { parsedJson } from "../../../src/client/client-error.ts";
+import { plainLines } from "../../../src/view/plain.ts";
 import { counted } from "../../../src/view/quantities.ts";
 import { Long, Markdown } from "../parts/markdown.tsx";
 import { Button } from "../shell/shortcuts.tsx";
@@ -109,7 +110,13 @@ const Tool = ({ call, worktree, isLive, isOpen, set }: ToolProps) => {
   const hasFailed = result?.isError === true;
   const edit = editOf(input);
   const command = textAt(input, "command");
-  const isOfInterest = [edit !== null, command !== null, hasFailed, calls.length > 0].includes(true);
+  const isOfInterest = [
+    edit !== null,
+    command !== null,
+    hasFailed,
+    calls.length > 0,
+    asks.has(name),
+  ].includes(true);
   const summary = toolCall(name || "A call that is not in the log", input, worktree);
   return (
     <Fold
@@ -128,8 +135,11 @@ const Tool = ({ call, worktree, isLive, isOpen, set }: ToolProps) => {
 const inputText = (input: unknown, command: string | null): string => {
   if (command !== null) return command.includes("\n") ? command : "";
   if (input === null || (typeof input === "object" && Object.keys(input).length === 0)) return "";
-  return typeof input === "string" ? input : JSON.stringify(input, null, 2);
+  return plainLines(input).join("\n");
 };
+
+/** Tools with which the agent asks a person: the answer is their result. */
+const asks = new Set(["AskUserQuestion", "ExitPlanMode"]);
 
 type CallsProps = Pick<ToolProps, "worktree" | "isLive"> & { calls: readonly Call[] };
 

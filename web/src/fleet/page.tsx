@@ -2,6 +2,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import type { CompanionTarget } from "../../../src/contract/companion.ts";
 import { age, bytes, counted, duration } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
+import { readinessText } from "../../../src/view/service.ts";
 import { Ledger } from "../parts/ledger.tsx";
 import { useRead } from "../parts/read.ts";
 import { Section, Title } from "../parts/states.tsx";
@@ -24,10 +25,24 @@ export default function FleetPage() {
   );
 }
 
+const useReadiness = () =>
+  useQuery({
+    queryKey: ["ready"],
+    queryFn: ({ signal }) => client().ready({ signal }),
+    refetchInterval: 30_000,
+  });
+
+/** Whether jobs are taken, as `svc status` says it. */
+const Readiness = () => {
+  const { data } = useReadiness();
+  return data === undefined ? null : <p className={data.ready ? "" : "fault"}>{readinessText(data)}</p>;
+};
+
 const Instances = () => (
   <Section title="Queue and instances" query={useRead("list_instances", {}, { refetchInterval: 5000 })}>
     {({ queue, lost, recovered, limits, instances, answered_by }) => (
       <>
+        <Readiness />
         <p>
           <span className="number">{queue.waiting.toLocaleString("en")}</span> waiting
           {queue.oldest_wait_seconds !== null &&
@@ -171,11 +186,7 @@ const Profiles = () => (
 
 /** Of the instance that answers. */
 const Companions = () => {
-  const query = useQuery({
-    queryKey: ["ready"],
-    queryFn: ({ signal }) => client().ready({ signal }),
-    refetchInterval: 30_000,
-  });
+  const query = useReadiness();
   const sync = useMutation({
     mutationFn: (target: CompanionTarget) => client().sync_companions({ target }),
     onSettled: () =>

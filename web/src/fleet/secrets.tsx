@@ -76,14 +76,21 @@ const Removing = ({ secret, onClose }: { secret: Secret; onClose: () => void }) 
 
 const phases = ["setup", "agent", "checks"] as const satisfies readonly SecretPhase[];
 
-/** `isSecret`: what is typed is not shown. */
+/** Who gets it, in words. */
+const readers: Record<SecretPhase, string> = {
+  setup: "Commands of a setup",
+  agent: "The agent",
+  checks: "Commands that check the work",
+};
+
+/** `hint`: an example. */
 const fields = [
-  { key: "name", label: "Name of the variable", isSecret: false },
-  { key: "repo", label: "Repositories: host/owner/name, or a glob", isSecret: false },
-  { key: "hosts", label: "Hosts, with commas; without one it is plain", isSecret: false },
-  { key: "header", label: "Header, else Authorization", isSecret: false },
-  { key: "branches", label: "Branches besides the default one, if it is plain", isSecret: false },
-  { key: "value", label: "Value", isSecret: true },
+  { key: "name", label: "Name of the variable", hint: "NPM_TOKEN", type: "text" },
+  { key: "repo", label: "Repositories", hint: "github.com/acme/*", type: "text" },
+  { key: "hosts", label: "Hosts whose requests get it", hint: "npm.acme.example", type: "text" },
+  { key: "header", label: "Header that it is put into", hint: "Authorization", type: "text" },
+  { key: "branches", label: "Branches besides the default one, if plain", hint: "release/*", type: "text" },
+  { key: "value", label: "Value", hint: "", type: "password" },
 ] as const;
 
 type Draft = Record<(typeof fields)[number]["key"], string>;
@@ -100,15 +107,19 @@ const Adding = ({ onClose }: { onClose: () => void }) => {
   });
   const [plain, setPlain] = useState(false);
   const [phase, setPhase] = useState<SecretPhase>("setup");
+  // An agent gets no plain value, and only a setup depends on its branch.
+  const isPlain = plain && phase !== "agent";
+  const shown = fields.filter(({ key }) => key !== "branches" || phase === "setup");
   const id = useId();
   const { name, repo, value } = draft;
   const setting = useMutation({
     mutationFn: () => {
-      const [hosts, branches] = [draft.hosts, draft.branches].map((text) =>
+      const typed = { ...draft, ...(phase !== "setup" && { branches: "" }) };
+      const [hosts, branches] = [typed.hosts, typed.branches].map((text) =>
         text.split(/[\s,]+/).filter(Boolean),
       );
       const header = draft.header || null;
-      const more = { hosts, header, plain, branches: branches?.length ? branches : null };
+      const more = { hosts, header, plain: isPlain, branches: branches?.length ? branches : null };
       return client().set_secret({ name, repo, value, phase, ...more });
     },
     onSuccess: onClose,
@@ -117,22 +128,28 @@ const Adding = ({ onClose }: { onClose: () => void }) => {
   return (
     <Dialog title="Set a secret" onClose={onClose}>
       <Form action={setting} yes="Store the secret" isReady={[name, repo, value].every(Boolean)}>
-        <label htmlFor={`${id}-phase`}>Who gets it</label>
+        <label className="field" htmlFor={`${id}-phase`}>
+          Who gets it
+        </label>
         <Select
           id={`${id}-phase`}
           value={phase}
-          options={phases.map((each) => [each, each] as const)}
+          options={phases.map((each) => [each, readers[each]] as const)}
           change={(chosen) => setPhase(phases.find((each) => each === chosen) ?? "setup")}
         />
-        <label>
-          <input type="checkbox" checked={plain} onChange={({ target }) => setPlain(target.checked)} /> Plain:
-          given as it is, so code that runs with it can learn it
-        </label>
-        {fields.map(({ key, label, isSecret }) => (
-          <label key={key}>
+        {phase !== "agent" && (
+          <label>
+            <input type="checkbox" checked={plain} onChange={({ target }) => setPlain(target.checked)} />{" "}
+            Plain: given as it is, so code that runs with it can learn it
+          </label>
+        )}
+        {shown.map(({ key, label, hint, type }) => (
+          <label key={key} className="stack">
             {label}
+            {key === "hosts" && phase !== "agent" && ": none, and it is plain"}
             <input
-              type={isSecret ? "password" : "text"}
+              type={type}
+              placeholder={hint}
               autoComplete="off"
               spellCheck={false}
               value={draft[key]}

@@ -63,7 +63,7 @@ const List = ({ worktrees }: { worktrees: readonly Worktree[] }) => {
       </div>
       <Ledger
         label="Worktrees"
-        rows={worktrees}
+        rows={worktrees.toReversed()}
         keyOf={(each) => each.worktree_id}
         columns={[
           [

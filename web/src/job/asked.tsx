@@ -1,11 +1,12 @@
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { AnswerInput } from "../../../src/contract/answer.ts";
 import type { Question, Waiting } from "../../../src/contract/job.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { Form } from "../parts/dialog.tsx";
 import { Markdown } from "../parts/markdown.tsx";
 import { client } from "../shell/service.ts";
+import { useShortcut } from "../shell/shortcuts.tsx";
 import { setJob } from "./follow.ts";
 
 type Said = Partial<Omit<AnswerInput, "job_id" | "id">>;
@@ -16,8 +17,12 @@ export const Asked = ({ id, waiting }: { id: string; waiting: Waiting }) => {
     mutationFn: (said: Said) => client().answer_job({ job_id: id, id: waiting.id, ...said }),
     onSuccess: ({ job }) => setJob(job),
   });
+  const form = useRef<HTMLElement>(null);
+  useShortcut("a", "Answer the agent", () =>
+    form.current?.querySelector<HTMLElement>("input, textarea")?.focus(),
+  );
   return (
-    <section className="asked" aria-label="The agent asks">
+    <section ref={form} className="asked" aria-label="The agent asks">
       {waiting.plan === null ? (
         <QuestionsForm waiting={waiting} answer={answer} />
       ) : (

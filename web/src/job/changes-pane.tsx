@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { leftOutText } from "../../../src/contract/diff.ts";
 import { isFinal, type Job } from "../../../src/contract/job.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { coloured, useColours } from "../parts/code.tsx";
+import { Select } from "../parts/filters.tsx";
 import { useIsTouched } from "../parts/media.ts";
 import { Answer, Empty } from "../parts/states.tsx";
-import { Lines } from "../parts/values.tsx";
+import { Lines, shortRepository } from "../parts/values.tsx";
 import { RowList, useRows, VirtualList } from "../parts/virtual-list.tsx";
 import { client, queries } from "../shell/service.ts";
 import { useShortcut } from "../shell/shortcuts.tsx";
@@ -21,10 +22,33 @@ const readAgainMs = 3000;
 type Props = { job: Job; follower: Follower };
 
 /** What the job has changed so far; read again after the agent's edits. */
-export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Props) => {
+export const ChangesPane = ({ job, follower }: Props) => {
+  const { repo_url, repositories } = job;
+  const [repository, choose] = useState("");
+  const offered = repositories.map(({ repo_url: url }) => [url, shortRepository(url)] as const);
+  return (
+    <div className="column">
+      {offered.length > 0 && (
+        <label className="strip">
+          Repository{" "}
+          <Select
+            value={repository}
+            options={[["", shortRepository(repo_url)], ...offered]}
+            change={choose}
+          />
+        </label>
+      )}
+      <RepositoryChange key={repository} job={job} repository={repository} follower={follower} />
+    </div>
+  );
+};
+
+/** The change in one of the job's repositories; empty: in its own. */
+const RepositoryChange = ({ job, repository, follower }: Props & { repository: string }) => {
+  const { id, status, salvage_ref, diff_stat, repositories } = job;
   const hasEnded = isFinal(status);
   // Work is saved after the job has ended.
-  const queryKey = ["get_diff", id, hasEnded, salvage_ref];
+  const queryKey = ["get_diff", id, repository, hasEnded, salvage_ref];
   type Change = { patch: Patch; notices: string; edits: number; isEmpty: boolean };
   const change = useQuery({
     queryKey,
@@ -32,7 +56,7 @@ export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Prop
       const { edits } = follower.conversation.facts;
       const last = queries.getQueryData<Change>(queryKey);
       if (last?.edits === edits) return last;
-      const answer = await client().get_diff({ job_id: id, max_bytes: 10_000_000 }, { signal });
+      const answer = await client().get_diff({ job_id: id, repository, max_bytes: 10_000_000 }, { signal });
       const patch = readPatch(answer.diff, answer.files);
       const hidden = answer.diff_stat.files - patch.files.length;
       const notices = [
@@ -52,13 +76,14 @@ export const ChangesPane = ({ job: { id, status, salvage_ref }, follower }: Prop
     gcTime: 0,
     structuralSharing: false,
   });
+  const isElsewhere = repositories.length > 0 || (diff_stat?.files ?? 0) > 0;
+  const ended = isElsewhere ? "No change is shown here" : "This job has changed nothing";
+  const nothing = hasEnded ? ended : "Nothing is changed yet";
   return (
     <Answer query={change}>
       {({ patch, notices, isEmpty }) =>
         isEmpty ? (
-          <Empty title={hasEnded ? "This job has changed nothing" : "Nothing is changed yet"}>
-            {notices}
-          </Empty>
+          <Empty title={nothing}>{notices}</Empty>
         ) : (
           <div className="column">
             <PatchView patch={patch} />

@@ -26,6 +26,8 @@ export type JobEntry =
 const nothing = {
   /** Number of the last event; 0: none. */
   seq: 0,
+  /** Time of the last event; empty: there is none. */
+  at: "",
   model: null as string | null,
   worktree: null as string | null,
   costUsd: null as number | null,
@@ -208,6 +210,7 @@ export const createConversation = () => {
     /** Takes the next event, in constant time. */
     add: (event: JobEvent): void => {
       facts.seq = event.seq;
+      facts.at = event.at;
       if (event.attempt !== attempt) {
         closeAll();
         facts.usage = settled = null;

@@ -4,10 +4,11 @@ import { useLocation } from "wouter";
 import { retryInput } from "../../../src/client/again.ts";
 import { continueInput } from "../../../src/contract/message.ts";
 import { isFinal, type Job, type Usage } from "../../../src/contract/job.ts";
-import { adviceFor } from "../../../src/view/advice.ts";
-import { leftRed } from "../../../src/view/checks.ts";
+import { faultOf } from "../../../src/view/advice.ts";
+import { isDraft, leftRed } from "../../../src/view/checks.ts";
 import { stateOf } from "../../../src/view/paint.ts";
 import { cost, duration } from "../../../src/view/quantities.ts";
+import { timeOf } from "../../../src/view/stages.ts";
 import { refusedLines } from "../../../src/view/sandbox.ts";
 import { oneLine, sanitise } from "../../../src/view/sanitise.ts";
 import { pauseLine } from "../../../src/view/waiting.ts";
@@ -39,8 +40,8 @@ export const JobHeader = ({ job, follower }: Props) => {
           </span>
         </li>
         <Fact>{pauseLine(job)}</Fact>
-        <Fact>{job.outcome?.replaceAll("_", " ")}</Fact>
-        <Fact className="fault">{job.failure_reason?.replaceAll("_", " ")}</Fact>
+        <Outcome job={job} />
+        <Silence job={job} last={facts.at} />
         <Fact className="fault">{leftRed(job)}</Fact>
         <Fact>{job.repo_url && <Repository url={job.repo_url} />}</Fact>
         <Fact className="mono">{job.branch && oneLine(`${job.base_ref} → ${job.branch}`)}</Fact>
@@ -58,6 +59,20 @@ export const JobHeader = ({ job, follower }: Props) => {
       <Stages job={job} live={facts.stages} />
     </header>
   );
+};
+
+/** What came of it, and why it failed; a word for both is said once. */
+const Outcome = ({ job: { outcome, failure_reason: why } }: { job: Job }) => (
+  <>
+    <Fact>{outcome !== why && outcome?.replaceAll("_", " ")}</Fact>
+    <Fact className="fault">{why?.replaceAll("_", " ")}</Fact>
+  </>
+);
+
+/** How long nothing has been heard of the agent, once that is long. */
+const Silence = ({ job, last }: { job: Job; last: string }) => {
+  const ms = useNow() - Date.parse(last || job.created_at);
+  return job.status === "running" && ms >= 30_000 && <Fact>nothing new for {duration(ms)}</Fact>;
 };
 
 const Fact = ({ children, className }: { children: ReactNode; className?: string }) =>
@@ -106,7 +121,7 @@ const Actions = ({ job }: { job: Job }) => {
     <div className="row wrap">
       {isWeb(job.pr_url) && (
         <a href={job.pr_url} target="_blank" rel="noreferrer">
-          Pull request
+          {isDraft(job) ? "Draft" : "Pull request"}
         </a>
       )}
       {isChanged && <Copy text={checkout} label="Copy checkout" />}
@@ -171,31 +186,28 @@ const Question = ({ job, asked, close }: QuestionProps) => {
   );
 };
 
-/** The job's stages in time: each as wide as it took. */
+/** What the job's time went into: each part as wide as it took. */
 const Stages = ({ job, live }: { job: Job; live: readonly Job["stages"][number][] }) => {
   const now = useNow();
   // Events come before the job is read again.
   const stages = live.length > job.stages.length ? live : job.stages;
-  const times = stages.map(({ at }) => Date.parse(at));
-  const hasEnded = job.ended_at !== null;
+  const parts = timeOf([...stages], { ...job, now });
   return (
-    <ol className="stages facts small" aria-label="Stages">
-      {stages.map(({ stage, at, attempt }, index) => {
-        const [from = 0, until = hasEnded ? from : now] = times.slice(index);
-        const took = Math.max(0, until - from);
-        const isLast = index === stages.length - 1;
+    <ol className="stages facts small" aria-label="Where the time went">
+      {parts.map(({ name, at, ms, attempt, isNow }, index) => {
+        const isLast = index === parts.length - 1;
         return (
           <li
-            key={`${stage}-${attempt}-${at}`}
+            key={`${name}-${attempt}-${at}`}
             title={at}
-            data-status={isLast ? (hasEnded ? job.status : "running") : undefined}
-            // The root keeps short stages in sight beside one of an hour.
-            style={{ flexGrow: Math.sqrt(took) }}
+            data-status={isLast ? (isNow ? "running" : job.status) : undefined}
+            // The root keeps short parts in sight beside one of an hour.
+            style={{ flexGrow: Math.sqrt(ms) }}
           >
             <span className={isLast ? undefined : "wide-only"}>
-              {stage.replaceAll("_", " ")}
+              {name}
               {attempt > 1 && ` ${attempt}`}
-              {!(isLast && hasEnded) && <span className="number"> {duration(took)}</span>}
+              <span className="number"> {duration(ms)}</span>
             </span>
           </li>
         );
@@ -206,9 +218,8 @@ const Stages = ({ job, live }: { job: Job; live: readonly Job["stages"][number][
 
 /** Why the job failed, what to do about it, and its warnings: above all of its parts. */
 export const Banner = ({ job }: { job: Job }) => {
-  const { error, warnings } = job;
-  // Many errors say it themselves.
-  const advice = error?.includes("\nWhat to do: ") === true ? null : adviceFor(job);
+  const { warnings } = job;
+  const { error, advice } = faultOf(job, "page");
   const refused = refusedLines(job);
   if (error === null && advice === null && warnings.length + refused.length === 0) return null;
   return (
@@ -218,7 +229,7 @@ export const Banner = ({ job }: { job: Job }) => {
       aria-label="Error and warnings"
       tabIndex={0}
     >
-      {error !== null && <p className="words">{sanitise(error)}</p>}
+      {error !== null && <p className="words">{error}</p>}
       {advice !== null && <p>What to do: {advice}</p>}
       {refused.map((line) => (
         <p key={line}>Refused: {line}</p>

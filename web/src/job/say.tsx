@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { isFinal, type Job, type Message } from "../../../src/contract/job.ts";
+import { asksPerson, isFinal, type Job, type Message } from "../../../src/contract/job.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { whenHeard } from "../../../src/view/message.ts";
 import { Form } from "../parts/dialog.tsx";
@@ -16,26 +16,28 @@ const reread = (id: string): Promise<void> =>
 const newDraft = (text: string, when: Message["when"]) => ({ text, when, idempotencyKey: newKey() });
 
 /** A word to the agent. It stays when the job ends, which is then continued: what is being written must not be lost. */
-export const Say = ({ job: { id, status, messages } }: { job: Job }) => {
+export const Say = ({ job }: { job: Job }) => {
+  const { id, status, messages } = job;
   const [isShown] = useState(() => !isFinal(status));
   const [draft, setDraft] = useState(() => newDraft("", "next"));
   const [, navigate] = useLocation();
   const say = useMutation({
     mutationFn: ({ text, when, idempotencyKey }: typeof draft) =>
       client().message_job({ job_id: id, text, when }, { idempotencyKey }),
-    onSuccess: async ({ job }, sent) => {
+    onSuccess: async ({ job: next }, sent) => {
       // What was typed since it was sent stays.
       setDraft((typed) => (typed === sent ? newDraft("", sent.when) : typed));
-      if (job === undefined) return await reread(id);
-      setJob(job);
-      navigate(`/jobs/${job.id}`);
+      if (next === undefined) return await reread(id);
+      setJob(next);
+      navigate(`/jobs/${next.id}`);
     },
   });
   if (!isShown) return null;
   const hasEnded = isFinal(status);
   const waiting = hasEnded ? [] : messages.filter((message) => message.status === "queued");
   return (
-    <section className="asked" aria-label="Say something to the agent">
+    // What it asks is answered first.
+    <section className="asked" aria-label="Say something to the agent" hidden={asksPerson(job.waiting)}>
       {waiting.map((message) => (
         <Waiting key={message.id} jobId={id} message={message} />
       ))}

@@ -11,17 +11,28 @@ import { client, connection, newKey } from "../shell/service.ts";
 type Field = {
   name: string;
   label: string;
-  /** `number`: a number in the input. Absent: text. */
-  type?: "task" | "choice" | "number";
+  /** `number`: a number in the input. `lines`: a list, a line each. `switch`: on or off. Absent: text. */
+  type?: "task" | "choice" | "number" | "lines" | "switch";
   hint?: string;
   classes?: string;
 };
 
 const places: readonly Field[] = [
   { name: "task", label: "What should be done", type: "task", classes: "wide" },
-  { name: "repo_url", label: "Repository", hint: "none: an empty directory", classes: "wide mono" },
+  {
+    name: "repo_url",
+    label: "Repository",
+    hint: "acme/app or a URL; none: an empty directory",
+    classes: "wide mono",
+  },
   { name: "base_ref", label: "Base branch", hint: "as the service decides", classes: "mono" },
   { name: "profile", label: "Profile", type: "choice" },
+];
+
+/** Fields of the submission that few need; their names are those of the service. */
+const more: readonly Field[] = [
+  { name: "repositories", label: "Further repositories, a line each", type: "lines", classes: "mono" },
+  { name: "allow_hosts", label: "Hosts it may reach besides, a line each", type: "lines", classes: "mono" },
 ];
 
 const options: readonly Field[] = [
@@ -31,6 +42,11 @@ const options: readonly Field[] = [
   { name: "timeout_seconds", label: "Seconds at most", type: "number" },
   { name: "max_budget_usd", label: "USD at most", type: "number" },
   { name: "max_turns", label: "Turns at most", type: "number" },
+  { name: "checks", label: "Commands that check the work, a line each", type: "lines", classes: "mono" },
+  { name: "must_pass", label: "Fail the job for checks that were red before, too", type: "switch" },
+  { name: "plan", label: "Let me approve the plan first", type: "switch" },
+  { name: "submodules", label: "Check out submodules", type: "switch" },
+  { name: "lfs", label: "Download files in Git LFS", type: "switch" },
 ];
 
 /** Texts by their fields; none: empty. */
@@ -103,15 +119,24 @@ export const NewJob = ({ onClose, onSubmitted }: Props) => {
         isReady={tooMuch(files) === null}
         fault={other}
         note={<kbd>Ctrl Enter</kbd>}
-        yes={submit.isPending ? "Submitting…" : "Submit"}
+        yes={
+          submit.isPending
+            ? "Submitting…"
+            : draft["repo_url"]?.trim()
+              ? "Submit"
+              : "Submit without a repository"
+        }
         onPaste={(event) => add(event, event.clipboardData)}
         onDrop={(event) => add(event, event.dataTransfer)}
       >
         {places.map(shown)}
         <Attached files={files} change={attach} />
-        <details className="wide" open={options.some(({ name }) => draft[name] || faults[name])}>
+        <details
+          className="wide"
+          open={[...more, ...options].some(({ name }) => draft[name] || faults[name])}
+        >
           <summary>Options of this job</summary>
-          <div className="stack fields">{options.map(shown)}</div>
+          <div className="stack fields">{[...more, ...options].map(shown)}</div>
         </details>
       </Form>
     </Dialog>
@@ -139,8 +164,19 @@ const FieldView = ({ field, value, set, fault, note, offered }: FieldProps) => {
   const onChange = ({ target }: { target: { value: string } }): void => set(target.value);
   return (
     <div className={`field ${classes}`}>
-      <label htmlFor={id}>{label}</label>
+      <label htmlFor={id}>
+        {type === "switch" && (
+          <input
+            {...props}
+            type="checkbox"
+            checked={value !== ""}
+            onChange={({ target }) => set(target.checked ? "true" : "")}
+          />
+        )}
+        {label}
+      </label>
       {type === "task" && <textarea {...props} onChange={onChange} rows={6} aria-required />}
+      {type === "lines" && <textarea {...props} onChange={onChange} rows={1} spellCheck={false} />}
       {type === "choice" && (
         <Select
           {...props}
@@ -148,7 +184,7 @@ const FieldView = ({ field, value, set, fault, note, offered }: FieldProps) => {
           options={[["", "As the service decides"], ...offered.map((name) => [name] as const)]}
         />
       )}
-      {type !== "task" && type !== "choice" && (
+      {(type === undefined || type === "number") && (
         <input
           {...props}
           onChange={onChange}
@@ -175,10 +211,29 @@ const inputOf = (draft: Draft) => {
   const of = (fields: readonly Field[]) =>
     fields.flatMap(({ name, type }) => {
       const text = draft[name]?.trim() ?? "";
-      if (text === "") return [];
-      return [[name, type === "number" && Number.isFinite(Number(text)) ? Number(text) : text] as const];
+      return text === "" ? [] : [[name, readers[type ?? "task"](text)] as const];
     });
-  return { task: "", ...Object.fromEntries(of(places)), options: Object.fromEntries(of(options)) };
+  const { repositories, ...rest } = Object.fromEntries(of([...places, ...more])) as Draft & {
+    repositories?: string[];
+  };
+  return {
+    task: "",
+    ...rest,
+    repositories: (repositories ?? []).map((repo_url) => ({ repo_url })),
+    options: Object.fromEntries(of(options)),
+  };
+};
+
+const readers: Record<NonNullable<Field["type"]>, (text: string) => unknown> = {
+  task: String,
+  choice: String,
+  number: (text) => (Number.isFinite(Number(text)) ? Number(text) : text),
+  lines: (text) =>
+    text
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean),
+  switch: () => true,
 };
 
 const fieldOfCode: Record<string, string> = {
@@ -193,10 +248,10 @@ const faultsOf = (error: Error | null): Record<string, string> => {
   if (error === null) return {};
   const field = error instanceof ClientError ? fieldOfCode[error.code] : undefined;
   if (field !== undefined) return { [field]: error.message };
-  const names = [...places, ...options].map(({ name }) => name);
+  const names = [...places, ...more, ...options].map(({ name }) => name);
   const faults: Record<string, string> = {};
   for (const part of error.message.split("; ")) {
-    const [, name = "", fault = ""] = /^(?:options\.)?(\w+): (.*)$/s.exec(part) ?? [];
+    const [, name = "", fault = ""] = /^(?:options\.)?(\w+)(?:\.[\w.]+)?: (.*)$/s.exec(part) ?? [];
     if (!names.includes(name)) return { other: error.message };
     faults[name] = fault;
   }

@@ -1,6 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useId, useRef, type ComponentProps, type ReactNode, useState } from "react";
 import { ClientError } from "../../../src/client/client-error.ts";
+import { isComposing } from "./keys.ts";
 
 type Props = {
   title: string;
@@ -69,7 +70,10 @@ export const Form = ({ yes, note, action, isReady = true, className = "", childr
       className={`stack ${className}`}
       onSubmit={send}
       onKeyDown={(event) => {
-        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
+        if (event.key !== "Enter") return;
+        // A field would send the form by itself.
+        if (isComposing(event.nativeEvent)) event.preventDefault();
+        else if (event.ctrlKey || event.metaKey) send(event);
       }}
     >
       {children}

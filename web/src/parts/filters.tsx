@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState, type ReactNode, type SelectHTMLAttributes } from "react";
 import { useShortcut } from "../shell/shortcuts.tsx";
+import { isComposing } from "./keys.ts";
 import { useIsTouched } from "./media.ts";
 import "./lists.css";
 
@@ -90,7 +91,8 @@ export const SearchField = ({ label, hint = label, text, change, enter }: FieldP
       placeholder={useIsTouched() ? hint : `${hint}  /`}
       value={text}
       onChange={({ target }) => change(target.value)}
-      onKeyDown={({ key, shiftKey }) => {
+      onKeyDown={({ key, shiftKey, nativeEvent }) => {
+        if (isComposing(nativeEvent)) return;
         if (key === "Enter") enter?.(shiftKey ? -1 : 1);
         if (key === "Escape" || (key === "Enter" && enter === undefined)) field.current?.blur();
       }}

@@ -1,5 +1,5 @@
 import type { UseQueryResult } from "@tanstack/react-query";
-import { useEffect, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { Button } from "../shell/shortcuts.tsx";
@@ -17,7 +17,14 @@ export const Title = ({ children, state, hidden = false }: TitleProps) => {
   useEffect(() => {
     document.title = `${state === undefined ? "" : `${state}: `}${children} · svc`;
   }, [children, state]);
-  return <h1 className={hidden ? "visually-hidden" : "clamp"}>{children}</h1>;
+  const [isWhole, setWhole] = useState(false);
+  const name = hidden ? "visually-hidden" : isWhole ? "" : "clamp";
+  // A finger opens what is cut; who listens hears all of it.
+  return (
+    <h1 className={name} onClick={() => setWhole(!isWhole)}>
+      {children}
+    </h1>
+  );
 };
 
 /** There is nothing: says why, and what to do. */
@@ -44,7 +51,7 @@ export const Failed = ({ error, retry }: { error: Error; retry?: () => void }) =
   return (
     <div className="page-state failed" role="alert">
       <h2>{titles[status] ?? "This could not be read"}</h2>
-      <p>{error.message}</p>
+      <p>{status === 404 ? error.message.replace(/; (svc|GET) .*$/s, "") : error.message}</p>
       {status === 404 && <Link href={path.split("/", 2).join("/")}>Back to the list</Link>}
       {retry && <Button text="Try again" run={retry} />}
     </div>

@@ -1,5 +1,6 @@
 import { useEffect, useEffectEvent, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { Dialog } from "../parts/dialog.tsx";
+import { isComposing } from "../parts/keys.ts";
 import { createStore } from "./store.ts";
 
 type Shortcut = { keys: string; label: string; run: () => void };
@@ -45,7 +46,15 @@ let before = "";
 
 const onKey = (event: KeyboardEvent): void => {
   const { target, key, ctrlKey, metaKey, altKey } = event;
-  if (ctrlKey || metaKey || altKey || event.defaultPrevented || ["Shift", "CapsLock"].includes(key)) return;
+  if (
+    isComposing(event) ||
+    ctrlKey ||
+    metaKey ||
+    altKey ||
+    event.defaultPrevented ||
+    ["Shift", "CapsLock"].includes(key)
+  )
+    return;
   const element = target instanceof HTMLElement ? target : document.body;
   if (element.closest("input, textarea, select, [contenteditable], dialog") !== null) return;
   // What a focused link or button does with Enter stays its own.

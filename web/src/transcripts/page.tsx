@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useMemo, type ReactNode } from "react";
-import { Link } from "wouter";
+import { useMemo, useState, type ReactNode } from "react";
+import { Link, useLocation } from "wouter";
 import type { Match, Session } from "../../../src/contract/transcript.ts";
 import { bytes, counted } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
@@ -10,7 +10,7 @@ import { Empty, Title } from "../parts/states.tsx";
 import { Ago, Money } from "../parts/values.tsx";
 import { VirtualList } from "../parts/virtual-list.tsx";
 import { addressOf, askBridge, BridgeAnswer, type BridgeInput, type BridgeOutput } from "./bridge.tsx";
-import { Button } from "../shell/shortcuts.tsx";
+import { Button, useShortcut } from "../shell/shortcuts.tsx";
 
 /** What is searched for, as the address has it. Empty: not narrowed; without words the newest sessions are listed. */
 type Asked = Record<"q" | "project" | "role" | "since", string>;
@@ -78,6 +78,15 @@ export default function TranscriptsPage() {
   // That of the first session first.
   const projects = [...new Set(found.map((each) => each.project_path))].filter(Boolean);
   const nameOf = (path: string): string => oneLine(path.split("/").at(-1) ?? path);
+  const [at, setAt] = useState(-1);
+  const [, navigate] = useLocation();
+  const select = (index: number): void => setAt(Math.max(0, Math.min(found.length - 1, index)));
+  useShortcut("j", "Next session", () => select(at + 1));
+  useShortcut("k", "Session before", () => select(at - 1));
+  useShortcut("Enter", "Open the session", () => {
+    const chosen = found[at];
+    if (chosen !== undefined) navigate(hrefOf(chosen));
+  });
   return (
     <div className="column">
       <Title hidden>Transcripts</Title>
@@ -108,7 +117,8 @@ export default function TranscriptsPage() {
               estimate={64}
               measured
               query={query}
-              row={(each) => <FoundRow found={each} />}
+              active={at}
+              row={(each, index) => <FoundRow found={each} isSelected={index === at} />}
             />
           )
         }
@@ -117,13 +127,16 @@ export default function TranscriptsPage() {
   );
 }
 
+const hrefOf = (found: Found): string =>
+  addressOf(found.session_id, isHit(found) ? found.position : undefined);
+
 /** A session in the list. All of the row opens it, a hit where it stands. */
-const FoundRow = ({ found }: { found: Found }) => {
+const FoundRow = ({ found, isSelected }: { found: Found; isSelected: boolean }) => {
   const { session_id: id, project_path: path } = found;
   const at = isHit(found) ? found.timestamp : found.last_update;
   return (
-    <div role="listitem" className="strip stack opens">
-      <Link className="clamp whole" href={addressOf(id, isHit(found) ? found.position : undefined)}>
+    <div role="listitem" className="strip stack opens" data-selected={isSelected}>
+      <Link className="clamp whole" href={hrefOf(found)}>
         {isHit(found) ? marked(found.content_preview) : oneLine(found.title || found.summary || id)}
       </Link>
       <p className="facts small">
