@@ -12,7 +12,6 @@ import { optionsOf, type JobFlags } from "./job-options.ts";
 import { readTask, submit } from "./run.ts";
 
 type AgainFlags = JobFlags & {
-  baseRef?: string;
   profile?: string;
   repo?: string;
   baseRef?: string;
