@@ -1,6 +1,6 @@
 /**
- * A JSON-RPC message, or a batch of them, without the params that are null: clients write null for what they do not give. Arguments of a tool
- * keep theirs, because the tool's schema says which of them may be null.
+ * A JSON-RPC message, or a batch of them, without the params that are null: clients write null for what they do not give.
+ * Arguments of a tool keep theirs, because the tool's schema says which of them may be null.
  */
 export const lenientMessage = (message: unknown): unknown => {
   if (Array.isArray(message)) return message.map(lenientMessage);
