@@ -13,12 +13,7 @@ import { z } from "zod";
  */
 export const lenient = (schema: z.core.$ZodType, value: unknown): unknown => {
   const { def } = innermost(schema)._zod;
-  if (typeof value === "string") {
-    if (def.type === "union" && !z.safeParse(schema, value).success)
-      return def.options.map((option) => lenient(option, value)).find((each) => each !== value) ?? value;
-    if (def.type === "boolean") return value === "true" || (value === "false" ? false : value);
-    return def.type === "number" && plainNumber.test(value) ? exact(Number(value)) : value;
-  }
+  if (typeof value === "string") return ofText(schema, value);
   if (Array.isArray(value))
     return def.type === "array" ? value.map((item) => lenient((def as ArrayDef).element, item)) : value;
   if (def.type !== "object" || typeof value !== "object" || value === null) return value;
@@ -30,6 +25,14 @@ export const lenient = (schema: z.core.$ZodType, value: unknown): unknown => {
       return field === null && !z.safeParse(inner, null).success ? [] : [[name, lenient(inner, field)]];
     }),
   );
+};
+
+const ofText = (schema: z.core.$ZodType, text: string): unknown => {
+  const { def } = innermost(schema)._zod;
+  if (def.type === "union" && !z.safeParse(schema, text).success)
+    return def.options.map((option) => lenient(option, text)).find((each) => each !== text) ?? text;
+  if (def.type === "boolean") return text === "true" || (text === "false" ? false : text);
+  return def.type === "number" && plainNumber.test(text) ? exact(Number(text)) : text;
 };
 
 type ArrayDef = z.core.$ZodArrayDef;

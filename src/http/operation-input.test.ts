@@ -250,8 +250,6 @@ describe("what a client means", () => {
     const plain = await fromBody('{"task":"x"}');
     const taken = await fromBody(body);
     expect(taken).toMatchObject({ ...plain, ...expected });
-    // A null is as if nothing had been there.
-    if (Object.keys(expected).length === 0) expect(taken).toEqual(plain);
   });
 
   test.each([

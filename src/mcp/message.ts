@@ -1,8 +1,9 @@
 /**
- * A JSON-RPC message without the params that are null: clients write null for what they do not give. Arguments of a tool
- * keep theirs, because the tool's schema says which of them may be null.
+ * A JSON-RPC message, or a batch of them, without the params that are null: clients write null for what they do not give.
+ * Arguments of a tool keep theirs, because the tool's schema says which of them may be null.
  */
 export const lenientMessage = (message: unknown): unknown => {
+  if (Array.isArray(message)) return message.map(lenientMessage);
   if (!isObject(message) || !("params" in message)) return message;
   const { params, ...rest } = message;
   return params === null ? rest : { ...rest, params: withoutNulls(params) };

@@ -49,7 +49,7 @@ export const streamableHandler = ({
       return withAllow("POST, OPTIONS", await requests.auto.fetch(request, { authInfo }));
     const body = await readJson(request);
     if (Array.isArray(body) && body.length > maxBatch) return notMessages();
-    const parsedBody = Array.isArray(body) ? body.map(lenientMessage) : lenientMessage(body);
+    const parsedBody = lenientMessage(body);
     checkScopes(parsedBody, operations, call.scopes);
     if (isBatchWithInitialize(parsedBody))
       return rpcError(400, invalidRequest, "Invalid Request: send initialize by itself, not in a batch");
