@@ -122,10 +122,7 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
 };
 
 /** All but objects and the index, which only git reads, is read at once: 64 MiB at most. */
-const [isObject, small] = [
-  "-path objects/* ! -path objects/info/alternates -o -path index",
-  "-size -65537k",
-];
+const [isObject, small] = ["-path objects/* ! -path objects/info/alternates -o -path index", "-size -65537k"];
 
 /** What the service reads of an agent's clone. */
 const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".split(" ");
