@@ -171,7 +171,7 @@ const budgets: Record<string, number> = {
   client: 666,
   companions: 250,
   config: 1813,
-  contract: 3122,
+  contract: 3126,
   fleet: 435,
   http: 2336,
   jobs: 3038,
@@ -191,9 +191,9 @@ const budgets: Record<string, number> = {
   telemetry: 1607,
   transcripts: 4493,
   tui: 665,
-  view: 1841,
+  view: 1843,
   worktrees: 1695,
-  web: 7321,
+  web: 7577,
 };
 
 test("no room has more lines than its budget, and no budget is more than 2 % above its room", () => {

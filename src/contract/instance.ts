@@ -109,3 +109,7 @@ export const Readiness = z
   })
   .meta({ id: "Readiness" });
 export type Readiness = z.infer<typeof Readiness>;
+
+/** Whether the service takes jobs, in the words of `/ready`, shell and page. */
+export const readinessText = ({ ready, reasons }: Pick<Readiness, "ready" | "reasons">): string =>
+  ready ? "New jobs are accepted" : `New jobs are refused: ${reasons.join("; ")}`;

@@ -1,9 +1,8 @@
 import type { CompanionTarget } from "../contract/companion.ts";
-import type { Check, Readiness } from "../contract/instance.ts";
+import { type Check, type Readiness, readinessText } from "../contract/instance.ts";
 import type { Volume } from "../contract/worktree.ts";
 import type { SandboxMode } from "../sandbox/sandbox.ts";
 import type { JobStore } from "../store/job-store.ts";
-import { readinessText } from "../view/service.ts";
 
 /**
  * How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk.

@@ -1,4 +1,10 @@
-import type { Check, Instance, Overview, Readiness } from "../contract/instance.ts";
+import {
+  type Check,
+  type Instance,
+  type Overview,
+  type Readiness,
+  readinessText,
+} from "../contract/instance.ts";
 import type { Profile } from "../contract/profile.ts";
 import type { Answer } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
@@ -117,13 +123,9 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 const tokensOf = (row: UsageFigures): number =>
   row.input_tokens + row.output_tokens + row.cache_creation_input_tokens + row.cache_read_input_tokens;
 
-/** Whether the service takes jobs, in the words of `/ready`, shell and page. */
-export const readinessText = ({ ready, reasons }: Pick<Readiness, "ready" | "reasons">): string =>
-  ready ? "New jobs are accepted" : `New jobs are refused: ${oneLine(reasons.join("; "))}`;
-
 /** The status, and what was looked at besides. */
 export const readinessFacts = (readiness: Readiness, paint: Paint): Fact[] => [
-  ["Status", paint(readiness.ready ? "green" : "red", readinessText(readiness)), "prose"],
+  ["Status", paint(readiness.ready ? "green" : "red", oneLine(readinessText(readiness))), "prose"],
   ...readiness.checks.filter(({ name }) => name !== "jobs").map((check) => checkFact(check, paint)),
 ];
 

@@ -1,12 +1,12 @@
 import { loadSettings } from "../../config/settings.ts";
-import type { Check } from "../../contract/instance.ts";
+import { type Check, readinessText } from "../../contract/instance.ts";
 import { diagnose } from "../../main/doctor.ts";
 import { connect } from "../connect.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
 import { printAnswer } from "../print.ts";
 import { factLines } from "../../view/columns.ts";
-import { checkFact, readinessText } from "../../view/service.ts";
+import { checkFact } from "../../view/service.ts";
 
 export type DoctorOptions = {
   offline?: boolean;

@@ -1,8 +1,8 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { CompanionTarget } from "../../../src/contract/companion.ts";
+import { readinessText } from "../../../src/contract/instance.ts";
 import { age, bytes, counted, duration } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
-import { readinessText } from "../../../src/view/service.ts";
 import { Ledger } from "../parts/ledger.tsx";
 import { useRead } from "../parts/read.ts";
 import { Section, Title } from "../parts/states.tsx";
