@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1093,
   place: 1258,
   profiles: 2343,
-  repos: 5200,
+  repos: 5199,
   runner: 2497,
   sandbox: 1479,
   secrets: 443,

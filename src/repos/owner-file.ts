@@ -86,10 +86,8 @@ export const ownDirectory = (context: GitContext, id: string): string =>
 /** Null: there is none, or it is not valid. Whatever is at the worktree's path is then not the service's. */
 export const readOwner = async (context: GitContext, id: string): Promise<OwnerFile | null> => {
   if (!isWorktreeId(id)) return null;
-  const text = await readFile(ownerFile(context, id), {
-    encoding: "utf8",
-    flag: nonBlocking.read,
-  }).catch((error: unknown) => {
+  const options = { encoding: "utf8", flag: nonBlocking.read } as const;
+  const text = await readFile(ownerFile(context, id), options).catch((error: unknown) => {
     // With the machine at its limits, nothing is known about the file.
     if (!(error instanceof Error && "code" in error) || exhausted.has(String(error.code))) throw error;
     return null;
