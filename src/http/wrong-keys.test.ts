@@ -42,8 +42,8 @@ test("after 20 wrong keys the next ones of that address are answered one a secon
     guess(0, { localAddress: "127.0.0.2" }),
   ]);
   expect(others.map((answer) => answer?.status)).toEqual([200, 200, 401, 200, 401]);
-  for (const answer of others) expect(answer?.ms).toBeLessThan(900);
   const times = (await slow).map((answer) => answer?.ms ?? 0).toSorted((one, other) => one - other);
+  for (const answer of others) expect(answer?.ms).toBeLessThan(times[0] ?? 0);
   for (const [nth, ms] of times.entries()) expect(ms).toBeGreaterThan((nth + 1) * 990);
 }, 30_000);
 

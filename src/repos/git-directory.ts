@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
@@ -60,7 +60,7 @@ export const restoreGitDirectory = async (
   const config = canonicalConfig(settings, basics);
   const [configFile, headFile] = [join(gitDir, "config"), join(gitDir, "HEAD")];
   if ((await smallTextOf(configFile, "utf8")) !== config) await replace(configFile, config);
-  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(await smallTextOf(headFile)))
+  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test((await smallTextOf(headFile)) ?? ""))
     await replace(headFile, `ref: ${head}\n`);
 };
 
@@ -72,7 +72,7 @@ export const makeDirectory = async (top: string, name: string): Promise<string> 
   let at = top;
   for (const part of name.split("/")) {
     at = join(at, part);
-    const isThere = (await lstat(at).catch(unreadable))?.isDirectory();
+    const isThere = (await lstat(at).catch(() => null))?.isDirectory();
     if (isThere === false) await rm(at);
     if (isThere !== true) await mkdir(at);
   }
@@ -87,7 +87,7 @@ const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "in
 
 /** Checks first: there is rarely anything, and a check is cheaper than a removal. */
 const removeIfThere = async (path: string): Promise<void> => {
-  if ((await lstat(path).catch(unreadable)) === null) return;
+  if ((await lstat(path).catch(() => null)) === null) return;
   await rm(path, { recursive: true, force: true });
 };
 
@@ -96,7 +96,7 @@ const removeIfThere = async (path: string): Promise<void> => {
  * what is in a new git directory is made again after a crash.
  */
 export const replace = async (path: string, text: string, { durable = false } = {}): Promise<void> => {
-  const found = await lstat(path).catch(unreadable);
+  const found = await lstat(path).catch(() => null);
   if (found === null && !durable) return writeFile(path, text, { flag: "wx" });
   if (found?.isDirectory() === true) await rm(path, { recursive: true, force: true });
   await writeFileAtomic(path, text, 0o644);
@@ -119,11 +119,12 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
 export const textOf = (path: string, encoding: BufferEncoding = "latin1"): Promise<string> =>
   readFile(path, { encoding, flag: nonBlocking.read }).catch(() => "");
 
-/** Empty, too, when it has more than 64 MiB: an agent may have made the file. */
-export const smallTextOf: typeof textOf = async (path, encoding) =>
-  ((await stat(path).catch(() => null))?.size ?? 0) > 2 ** 26 ? "" : textOf(path, encoding);
-
-const unreadable = (): null => null;
+/** Null: an agent may have put something there that is no file, a link, or a file over 64 MiB. */
+export const smallTextOf = async (path: string, encoding?: BufferEncoding): Promise<string | null> => {
+  const stats = await lstat(path).catch(() => null);
+  const isSmall = stats === null || (stats.isFile() && stats.size <= 2 ** 26);
+  return isSmall ? textOf(path, encoding) : null;
+};
 
 /** Quotes a value for git's configuration. Names and URLs may contain any character. */
 const quote = (value: string): string =>

@@ -16,7 +16,8 @@ export const plainGit = async (cwd: string, ...args: string[]): Promise<string> 
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_TEMPLATE_DIR: "",
   };
-  return (await run("git", args, { cwd, env })).stdout.trim();
+  // Git waits for ever for a pipe in the place of a file.
+  return (await run("git", args, { cwd, env, timeout: 60_000 })).stdout.trim();
 };
 
 export const write = async (root: string, files: Record<string, string | null>): Promise<void> => {

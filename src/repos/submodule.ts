@@ -72,9 +72,9 @@ export const hasUncommitted = async (
   return !(await hasFilesOf(context, worktree, { directory, gitDir: await commonOf(own), commit }));
 };
 
-/** Empty: there is no such file, it is huge, or a link leads to it. */
+/** Empty: there is no such file, it has more than 64 MiB, or a link leads to it. */
 export const ownText = async (file: string): Promise<string> =>
-  (await isReal(file)) ? smallTextOf(file) : "";
+  ((await isReal(file)) ? await smallTextOf(file) : null) ?? "";
 
 const isReal = async (path: string): Promise<boolean> => (await realpath(path).catch(() => null)) === path;
 
