@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1093,
   place: 1258,
   profiles: 2343,
-  repos: 5657,
+  repos: 5624,
   runner: 2588,
   sandbox: 1479,
   secrets: 460,

@@ -19,7 +19,7 @@ export const JobRepository = z
     base_ref: z.string().meta({ example: "main" }),
     path: z.string().nullable().describe("Where it is checked out; null: not yet"),
     branch: z.string().nullable(),
-    base_sha: z.string().nullable().default(null).describe("Commit at which its branch began"),
+    base_sha: z.string().nullable().describe("Commit at which its branch began; null: not yet"),
     commit_sha: z.string().nullable(),
     pr_url: z.string().nullable(),
     error: z.string().nullable().describe("Why its work could not be delivered"),
