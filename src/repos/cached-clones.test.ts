@@ -16,6 +16,7 @@ test("reading a worktree reports its state on disk and changes nothing", async (
     ready: true,
     instance: "pod",
     kept: [],
+    ignored: [],
     isThrowaway: false,
     directoryExists: true,
     since: expect.any(Date) as Date,

@@ -66,14 +66,13 @@ export const capture = async (
   const index = await indexHiding(context, behind, [...hidden, ...filled]);
   const adding = { ...behind, index };
   const apart = await withoutApart(context, adding);
-  const kept = await addAll(context, adding, { live, apart });
+  const kept = await addAll(context, adding, { live, apart, headTree });
   if (filled.length > 0) {
     const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
     const input = pathBytes(filled.map((path) => `${path}\0`).join(""));
     await runGit(context, adding, unhide, { input });
     await takeModes(context, adding);
   }
-  await restoreUntouched(context, adding, headTree);
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
   await importCaptured(context, adding, { commits, tree, head });
@@ -187,16 +186,17 @@ const isInDirectories = async (root: string, path: string): Promise<boolean> => 
 const addAll = async (
   context: GitContext,
   adding: Adding,
-  { live, apart: left }: { live: boolean; apart: readonly string[] },
+  { live, apart: left, headTree }: { live: boolean; apart: readonly string[]; headTree: string },
 ): Promise<string[]> => {
-  const { nested, inner, large, submodules } = await findSpecial(context, adding, left);
+  const { nested, inner, large, submodules, hasRules } = await findSpecial(context, adding, left);
   // Submodules too: git would run `git status` there, by the configuration that it finds.
   const apart = [...nested, ...large];
   const said = await add(context, adding, [...apart, ...left]);
   if (!live && said.includes("Permission denied")) {
     await openTree(adding.path);
-    return addAll(context, adding, { live: true, apart: left });
+    return addAll(context, adding, { live: true, apart: left, headTree });
   }
+  if (hasRules) await restoreUntouched(context, adding, headTree);
   const moved = await movedIn(adding, { nested, submodules });
   if (moved !== "")
     await runGit(context, adding, ["update-index", "-z", "--index-info"], { input: pathBytes(moved) });
@@ -263,7 +263,11 @@ const leftBehind = async (context: GitContext, adding: Adding): Promise<string[]
   return paths.filter((path) => !absent.includes(path));
 };
 
-type Special = { nested: string[]; inner: string[]; large: string[]; submodules: Map<string, string> };
+/** `hasRules`: there are attributes, by which git may write and read files otherwise than they are. */
+type Special = Record<"nested" | "inner" | "large", string[]> & {
+  submodules: Map<string, string>;
+  hasRules: boolean;
+};
 
 /** Bytes that one save takes of new and changed files in all. */
 const mostAdded = 2 ** 30;
@@ -288,7 +292,9 @@ const findSpecial = async (
     command: "/usr/bin/find",
     args: [
       ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
-      ...`-name .git -prune -printf 0\\t%P\\0 -o -type f -size ${some} -printf %s\\t%P\\0`.split(" "),
+      ...`-name .git -prune -printf 0\\t%P\\0 -o -name .gitattributes -printf 0\\t%P\\0 -o -type f -size ${some} -printf %s\\t%P\\0`.split(
+        " ",
+      ),
     ],
     cwd: adding.path,
     env: { LC_ALL: "C" },
@@ -310,13 +316,15 @@ const findSpecial = async (
   const nested = repositories.filter((path) => !isInner(path));
   const files = found.filter(({ path }) => !path.endsWith("/.git") && !isInner(path));
   const large = await beyond(context, adding, { files, most });
-  if (nested.length === 0) return { nested, inner, large, submodules };
+  const hasRules = found.some(({ path }) => /(^|\/)\.gitattributes$/.test(path));
+  const special = { nested, inner, large, submodules, hasRules };
+  if (nested.length === 0) return special;
   const input = Buffer.concat(nested.map((name) => pathBytes(`${name}\0`)));
   const asked = { input, encoding: "latin1" } as const;
   const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
   const isIgnored = new Set(ignored?.stdout.split("\0"));
   const isWanted = (name: string): boolean => !isIgnored.has(name);
-  return { nested: nested.filter(isWanted), inner, large, submodules };
+  return { ...special, nested: nested.filter(isWanted) };
 };
 
 /** The largest of the new and changed files, so that the others have at most so many bytes in all. Paths are bytes. */

@@ -86,7 +86,7 @@ export const readAgentClone = async (
   const head = detached ?? refs.get(on ?? "") ?? null;
   const own = [...refs].flatMap(([name, id]) => (ofOthers.test(name) ? [] : [id]));
   const tips = new Set([...(head === null ? [] : [head]), ...own, ...(await unnamedCommits(dir))]);
-  return { dir, on, head, refs, exclude: await excludedIn(dir), tips: [...tips] };
+  return { dir, on, head, refs, exclude: await excludedIn(context, worktree), tips: [...tips] };
 };
 
 /** Refs that an agent fetched: of remotes, and of the changes that hosts keep beside branches. Its work is on others. */
@@ -157,10 +157,12 @@ export const readRefs = async (dir: string, names = ["refs"]): Promise<Refs> => 
 /** Longest `info/exclude` of an agent that counts, bytes. */
 const longestExclude = 65_536;
 
-const excludedIn = async (dir: string): Promise<string[]> => {
-  const lines = (await ownText(join(dir, "info", "exclude"))).slice(0, longestExclude).split("\n");
-  const own = lines.filter((line) => line !== "" && !line.startsWith("#") && !runtimeFiles.includes(line));
-  return own.map((line) => pathBytes(line).toString());
+const excludedIn = async (context: GitContext, { gitDir, worktreeId }: Worktree): Promise<string[]> => {
+  const apart = await apartOf(ownDirectory(context, worktreeId));
+  const known = new Set(["", ...runtimeFiles, ...apart.map((path) => `/${path}`)]);
+  const text = (await ownText(join(gitDir, "info", "exclude"))).slice(0, longestExclude);
+  const lines = text.split("\n").filter((line) => !line.startsWith("#") && !known.has(line));
+  return lines.map((line) => pathBytes(line).toString());
 };
 
 /** Commits of the stash and of the agent's other worktrees, and those on no branch that were left: only logs name them. */

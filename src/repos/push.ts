@@ -4,15 +4,16 @@ import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { poll } from "../lib/wait.ts";
 import { fetchRepo } from "./cache.ts";
-import { capture, unsavedCommits } from "./capture.ts";
+import { capture, listFiles, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
-import { branchRef, hasDirectory, readRefs, type Refs } from "./clone.ts";
+import { apartOf, branchRef, hasDirectory, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
 import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, type Exchange, noteOwn, tipAtRemote } from "./lease.ts";
 import { openWorktree } from "./open-worktree.ts";
+import { runtimeFiles } from "./left-out.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { RepoError, type Worktree } from "./repos.ts";
@@ -181,6 +182,15 @@ export const isPushed = async (context: GitContext, worktree: Worktree): Promise
     if (!(await hasDirectory(worktree))) return true;
     const { agent, owned, kept, tree, headTree, isStaged } = await capture(context, worktree, { live: true });
     if (kept.length > 0 || tree !== headTree || isStaged || agent.on !== branchRef(worktree)) return false;
+    if (agent.exclude.length > 0) {
+      const left = [...runtimeFiles, ...(await apartOf(worktree.ownDir)).map((path) => `/${path}`)];
+      const options = [
+        "--others",
+        "--exclude-per-directory=.gitignore",
+        ...left.map((each) => `--exclude=${each}`),
+      ];
+      if ((await listFiles(context, worktree, ...options)).length > 0) return false;
+    }
     const pushed = owned?.pushed ?? null;
     return (await unsavedCommits(context, worktree, { agent, pushed })).length === 0;
   } catch {

@@ -151,6 +151,12 @@ test("an agent's placeholder becomes the value on its way to the secret's host a
     ".gitignore": "*.ignored",
   });
   const value = "the-real/value+0123456789";
+  const short = await command(["set", "WORD", "--repo", repo, "--phase", "checks", "--plain"], "password");
+  expect(short).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("fewer than 12 characters") as string,
+  });
+  await command(["rm", "WORD", "--repo", repo, "--phase", "checks"]);
   await command(["set", "API_SECRET", "--repo", repo, "--phase", "agent", "--host", tlsHost], value);
   const job = await runJob(service, "work", { repo_url: repo, profile: "code" });
   expect({ status: job.status, error: job.error }).toEqual({ status: "succeeded", error: null });

@@ -97,6 +97,16 @@ test("two repositories get a branch and a pull request each, which name each oth
   expect(await tipOf(lib, job.branch)).toBe(onlyOf(second).commit_sha);
   expect(onlyOf(second).commit_sha).not.toBe(other.commit_sha);
   expect(pullOf(job.pr_url)?.body.split(String(other.pr_url))).toHaveLength(2);
+  // Each repository's change can be read, of the continued job too.
+  for (const repository of ["lib", lib.url]) {
+    const change = await service.client.get_diff({ job_id: second.id, repository });
+    expect(change).toMatchObject({ source: "branch", files: [{ path: "also.txt", status: "added" }] });
+  }
+  expect(await shown("diff", second.id, "--repository", "lib", "--name-only")).toBe("also.txt\n");
+  await expect(service.client.get_diff({ job_id: second.id, repository: "none" })).rejects.toMatchObject({
+    code: "invalid_request",
+    message: expect.stringContaining("lib") as string,
+  });
 });
 
 test("the worktree of a further repository is in use with the main one, and a cleanup removes each", async () => {

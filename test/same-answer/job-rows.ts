@@ -320,6 +320,11 @@ export const jobRows = (scene: () => Scene): Row[] => [
   { operation: "get_diff", outcome: "job_not_found", question: unknownJob },
   {
     operation: "get_diff",
+    outcome: "invalid_request",
+    question: async () => ({ input: { job_id: (await atWork(scene())).id, repository: "elsewhere" } }),
+  },
+  {
+    operation: "get_diff",
     outcome: "change_not_found",
     question: async () => {
       const { id, owner } = await atWork(scene());

@@ -22,6 +22,17 @@ const changed = [
   changedFile("gone.png", { status: "deleted", binary: true }),
 ];
 
+test("a file that is left out of the patch is shown with its size, and takes no other file's place", () => {
+  const left = changedFile("a-lock.json", { left_out: true, size: 150_000, insertions: 2000 });
+  const { files, rows } = readPatch("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n", [
+    left,
+    changedFile("x"),
+  ]);
+  expect(files.map(({ path }) => path)).toEqual(["x", "a-lock.json"]);
+  expect(rows.at(-1)).toMatchObject({ kind: "note", text: "Too large to be shown: 150,000 bytes" });
+  expect(readPatch("", [left]).files).toHaveLength(1);
+});
+
 const patch = `diff --git a/src/date.ts b/src/date.ts
 index 1111111..2222222 100644
 --- a/src/date.ts

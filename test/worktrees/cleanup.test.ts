@@ -80,6 +80,18 @@ test("a dry run reports what would be removed and removes nothing", async () => 
   expect(existsSync(join(path, "work.txt"))).toBe(true);
 });
 
+test("a job names its work that git ignores, a cleanup keeps it, and force removes it", async () => {
+  const { path: repo_url } = await makeRemote({ ".gitignore": "outputs/\n*.log\n", "README.md": "# t\n" });
+  const run = "mkdir outputs; echo report >outputs/report.md; echo x >run.log; echo 1 >>.git/info/exclude";
+  const task = `scenario: shell ${JSON.stringify({ run })}`;
+  const job = await asks(service).run({ task, repo_url });
+  expect(job).toMatchObject({ status: "succeeded", outcome: "no_change" });
+  expect(job.warnings).toEqual([expect.stringMatching(/1 new file, only in \S+: outputs\/report.md$/)]);
+  for (const dry_run of [true, false])
+    expect((await clean({ paths: job.id, dry_run })).results[0]?.error).toContain("(outputs/report.md)");
+  expect(await clean({ paths: job.id, force: true })).toMatchObject({ removed: 1 });
+});
+
 describe("work that is not pushed", () => {
   test("keeps its worktree; with force it is saved first", async () => {
     const { prepare, get } = worktreeAsks(service);
