@@ -78,6 +78,7 @@ export const createJobStore = (records: Records<JobRecord>, podName: string | nu
 
     /** Deletes a record in a final state. Unknown ids are ignored. */
     remove: async (id: string): Promise<void> => {
+      makers.delete(id);
       await records.change(id, (current) => (current !== null && isFinal(current.status) ? null : undefined));
     },
 

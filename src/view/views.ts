@@ -34,7 +34,7 @@ export const views = {
   list_worktrees: ({ worktrees, next_cursor: next }, layout) =>
     [
       worktreeTable(worktrees, layout),
-      ...(next === null ? [] : [`There are more: svc worktrees list --cursor ${next}`]),
+      ...(!next ? [] : [`There are more: svc worktrees list --cursor ${next}`]),
     ].join("\n"),
   get_worktree: ({ worktree }, layout) => worktreePage(worktree, layout),
   cleanup_worktrees: (answer, layout) =>

@@ -31,6 +31,7 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
   const limit = pLimit(4);
   const known = new Map<string, Measured & { state: string }>();
   const measuring = new Map<string, Promise<Measured>>();
+  const sizes = new Map<string, { state: string; bytes: Promise<number | null> }>();
   let caches: { at: number; usage: ReturnType<typeof repos.cacheUsage> } | null = null;
 
   /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
@@ -49,12 +50,25 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
       return null;
     });
 
-  const measure = async ({ id, onDisk }: WorktreeFacts, state: string): Promise<Measured> => {
+  /** Callers share that of one state; while a job is at work it holds no longer than it is measured. */
+  const sizeOf = ({ id, onDisk, uses }: WorktreeFacts, state: string): Promise<number | null> => {
+    const last = sizes.get(id);
+    if (last?.state === state) return last.bytes;
+    if (onDisk?.directoryExists !== true) return Promise.resolve(null);
+    const bytes = orNull(id, "the size", repos.worktreeSize(onDisk.worktree, closing));
+    sizes.set(id, { state, bytes });
+    const forget = (): void => void (sizes.get(id)?.bytes === bytes && sizes.delete(id));
+    void bytes.then((size) => (size === null || uses.some(isActive)) && forget());
+    return bytes;
+  };
+
+  const measure = async (facts: WorktreeFacts, state: string): Promise<Measured> => {
+    const { id, onDisk } = facts;
     const at = now();
+    // What a person has changed deep inside leaves no trace: a new measurement measures all.
+    sizes.delete(id);
     const [size, pushed] = await Promise.all([
-      onDisk?.directoryExists === true
-        ? orNull(id, "the size", repos.worktreeSize(onDisk.worktree, closing))
-        : null,
+      sizeOf(facts, state),
       onDisk?.ready === true
         ? orNull(
             id,
@@ -105,12 +119,12 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
 
   return {
     /** The next measurement is fresh. */
-    forget: (id: string): void => void known.delete(id),
+    forget: (id: string): void => void (known.delete(id), sizes.delete(id)),
     /** Forgets all other worktrees. */
     keepOnly: (ids: ReadonlySet<string>): void => {
-      for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
+      for (const each of [known, sizes]) for (const id of each.keys()) if (!ids.has(id)) each.delete(id);
     },
-    size: async (facts: WorktreeFacts): Promise<number | null> => (await measureOne(facts)).size,
+    size: (facts: WorktreeFacts): Promise<number | null> => limit(() => sizeOf(facts, stateOf(facts))),
     measure: measureOne,
     measureAll,
     /** The things that git cannot save of it now; an agent may be at work in it. */

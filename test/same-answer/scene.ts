@@ -41,7 +41,7 @@ export const otherJob = [
   "worktree_id",
   "worktree_path",
 ];
-export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_hours"];
+export const newWorktree = ["worktree_id", "path", "branch", "created_at", "age_hours", "measured_at"];
 
 /** The services that the rows call, each in the state that some answers need. */
 export const openScene = async () => {

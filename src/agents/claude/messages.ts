@@ -77,7 +77,7 @@ export const createMessages = ({ write, transcript, isAsking, onHeard }: Options
     open: (): void => {
       if (phase !== "kept") return;
       phase = "written";
-      for (const entry of pending.values()) give(entry);
+      for (const entry of pending.values()) if (!entry.isWritten) give(entry);
     },
     /** Takes a line of the CLI; false: it is about something else. */
     take: (line: unknown): boolean => {
