@@ -85,6 +85,16 @@ describe("what a run notes while the store is away", () => {
   });
 });
 
+/** One that is parked for it does not go on during the test. */
+const longLimit = {
+  kind: "limit" as const,
+  id: "limit_1",
+  questions: [],
+  plan: null,
+  asked_at: new Date().toISOString(),
+  until: new Date(Date.now() + 100 * hours).toISOString(),
+};
+
 describe("the time that a job has used", () => {
   test.each([
     ["parked", "running"],
@@ -96,7 +106,7 @@ describe("the time that a job has used", () => {
       const now = (): Date => new Date(Date.now() + clock.shift);
       const job = await startRun({ now });
       clock.shift = 8 * hours;
-      job.end({ kind, patch: {} });
+      job.end({ kind, patch: kind === "parked" ? { waiting: longLimit } : {} });
       await until(async () => (await job.read())?.unsettled === false);
       const record = await job.read();
       expect(record?.status).toBe(status);
