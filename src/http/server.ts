@@ -79,7 +79,7 @@ const serverOf = (app: Pick<Hono, "fetch">, host: string, timeouts: Timeouts): S
       // A caller that waits for a job sends nothing for an hour. TCP keep-alive notices that it has disconnected.
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
-      connectionsCheckingInterval: Math.max(50, Math.min(timeouts.headers, timeouts.request) / 4),
+      connectionsCheckingInterval: Math.max(50, Math.min(timeouts.headers, timeouts.request)),
     },
     (incoming, outgoing) => void (refuseWithoutHost(incoming) || answer(incoming, outgoing)),
   );
