@@ -35,8 +35,8 @@ import {
   writeOwner,
 } from "./owner-file.ts";
 import { isAncestor, isRefName, remoteBranches, resolveBase } from "./ref.ts";
-import { type AddWorktree, RepoError, type Wanted, type Worktree } from "./repos.ts";
-import { remoteIds, restoreSaved, savedIn } from "./saved.ts";
+import { type AddWorktree, RepoError, savedDirOf, type Wanted, type Worktree } from "./repos.ts";
+import { remoteIds, restoreSaved } from "./saved.ts";
 import { addSubmodules, movesSubmodule } from "./submodules.ts";
 import { indexOf, scratchOf } from "./wall.ts";
 
@@ -189,13 +189,13 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
   throw new RepoError("worktree_failed", message);
 };
 
-/** The refs of the remote, and the branch as it was saved. */
+/** The refs of the remote, and the branch as it was saved. `saved`: the git directory that has both. */
 const readSaved = async (
   context: GitContext,
   { cacheDir, url, branch }: { cacheDir: string; url: string; branch: string },
 ): Promise<{ saved: string; refs: Refs }> => {
-  const saved = savedIn(cacheDir);
-  if (existsSync(saved)) await restoreSaved(context, saved, { url, cacheDir });
+  const saved = existsSync(savedDirOf(cacheDir)) ? savedDirOf(cacheDir) : cacheDir;
+  if (saved !== cacheDir) await restoreSaved(context, cacheDir, url);
   const own = await readRefs(saved, [`refs/heads/${branch}`]);
   return { saved, refs: new Map([...(await readRefs(cacheDir, remoteRefs)), ...own]) };
 };

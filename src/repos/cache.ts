@@ -46,11 +46,10 @@ export const fetchRepo = (
 
 const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> => {
   const { url, gitDir } = repo;
-  const saved = savedDirOf(gitDir);
-  const isOfBefore = (await generationOf(gitDir)) === "";
-  let isBad = isOfBefore && existsSync(gitDir) && existsSync(saved);
-  if (isOfBefore && !isBad) await replaceClone(locked, repo, saved);
-  else if (!isBad) {
+  const isNew = !existsSync(gitDir);
+  if (isNew) await makeClone(locked, repo);
+  let isBad = (await generationOf(gitDir)) === "";
+  if (!isNew && !isBad) {
     await restoreGitDirectory(locked, gitDir, { url, bare: true });
     try {
       await fetchAll(locked, url, gitDir);
@@ -84,29 +83,27 @@ const asideOf = (locked: LockedContext, { key }: CachedRepo, kind = ""): string 
 /** Clones a damaged cache anew. The old one stays beside it, under another name. Resolves to warnings about it. */
 const cloneAnew = async (locked: LockedContext, repo: CachedRepo): Promise<string[]> => {
   const aside = asideOf(locked, repo);
-  await replaceClone(locked, repo, aside);
+  await makeClone(locked, repo, aside);
   const cloned = `The cached clone of ${repo.url} was damaged and has been cloned anew. The old one is ${aside}.`;
   return [cloned, ...(await careOrMend(locked, repo, [aside]))];
 };
 
 /**
- * Clones, and gives the clone that is there another name: one of an earlier version, which has saved work in it, becomes
- * `saved.git`. What the remote had when it was asked last is copied as far as it can be read, since worktrees borrow it.
- * A clone with the final name is complete.
+ * Clones. `aside`: the new name of the damaged clone that is there. What the remote had when that was asked last is copied as
+ * far as it can be read, since worktrees borrow it. A clone with the final name is complete.
  */
-const replaceClone = async (locked: LockedContext, repo: CachedRepo, aside: string): Promise<void> => {
+const makeClone = async (locked: LockedContext, repo: CachedRepo, aside?: string): Promise<void> => {
   const { key, url, gitDir } = repo;
   const fresh = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
-  const old = existsSync(gitDir) ? gitDir : aside;
   try {
     await cloneAll(locked, url, fresh);
     await replace(join(fresh, "generation"), randomUUID(), { durable: true });
-    const ids = [...(await readRefs(old, [...remoteRefs, "refs/service/submodules"])).values()];
-    const bringing = { where: fresh, lenders: [old], without: await remoteIds(fresh), into: fresh };
-    await bringReadable(locked, [...new Set(ids)], bringing);
-    if (old !== aside) await rename(old, aside);
-    if (aside === savedDirOf(gitDir))
-      await rename(join(aside, "lfs"), join(fresh, "lfs")).catch(() => undefined);
+    if (aside !== undefined) {
+      const ids = [...(await readRefs(gitDir, [...remoteRefs, "refs/service/submodules"])).values()];
+      const bringing = { where: fresh, lenders: [gitDir], without: await remoteIds(fresh), into: fresh };
+      await bringReadable(locked, [...new Set(ids)], bringing);
+      await rename(gitDir, aside);
+    }
     await rename(fresh, gitDir);
   } finally {
     await rm(fresh, { recursive: true, force: true });

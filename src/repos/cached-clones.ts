@@ -6,7 +6,7 @@ import { textOf, urlOfConfig, withoutLeftovers } from "./git-directory.ts";
 import { pushedDirectory } from "./lease.ts";
 import { namesIn } from "./owner-file.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { savedIn } from "./saved.ts";
+import { savedDirOf } from "./repos.ts";
 import { repoKey } from "./url.ts";
 
 /** Keys of all cached clones. Null: that of jobs without a repository. */
@@ -36,7 +36,7 @@ const forgetPushed = async (directory: string, before: Date): Promise<void> => {
 };
 
 const expireIn = async (context: GitContext, key: string | null, before: Date): Promise<number> => {
-  const gitDir = savedIn(cacheGitDir(context, key));
+  const gitDir = savedDirOf(cacheGitDir(context, key));
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
   const list = ["for-each-ref", format, "refs/service/salvage", "refs/heads"];

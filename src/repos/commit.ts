@@ -16,8 +16,8 @@ import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes } from "./path-bytes.ts";
-import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
-import { remoteIds, savedIn, saveRefs } from "./saved.ts";
+import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
+import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
 
 /** What the worktree has beyond its base. Its directory must exist. */
@@ -249,7 +249,7 @@ const save = async (
   const unsaved = await unsavedCommits(context, worktree, { agent });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
   const { cacheDir, ownDir } = worktree;
-  const saved = savedIn(cacheDir);
+  const saved = savedDirOf(cacheDir);
   const before = (await readRefs(saved, [ref])).get(ref) ?? null;
   const bringing = { where: saved, without: await remoteIds(cacheDir), into: ownDir };
   if (before !== null) await bringObjects(context, [before], bringing);

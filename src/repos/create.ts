@@ -37,8 +37,7 @@ import { mainId } from "./several.ts";
 import { type NewObjects, readNewObjects } from "./new-objects.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { askHead, baseLeftOut, checkRef } from "./ref.ts";
-import { lends, type Worktree, type WorktreeOnDisk } from "./repos.ts";
-import { savedIn } from "./saved.ts";
+import { savedDirOf, type Worktree, type WorktreeOnDisk } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
 import { checkLocalRepository, repoKey } from "./url.ts";
 import type { Confine } from "./wall.ts";
@@ -133,13 +132,6 @@ export const createRepos = (request: {
     /** The worktree with this id as in its owner file, or null. */
     findWorktree: async (worktreeId: string): Promise<Worktree | null> =>
       (await readOwner(context, worktreeId))?.worktree ?? null,
-    /** As `findWorktree`, for an agent that goes on in it: it must find a cached clone that lends. @throws RepoError */
-    resumeWorktree: async (worktreeId: string, signal: AbortSignal): Promise<Worktree | null> => {
-      const worktree = (await readOwner(context, worktreeId))?.worktree ?? null;
-      if (worktree !== null && worktree.repoKey !== null && !lends(worktree.cacheDir))
-        await fetchRepo({ ...context, signal }, { url: worktree.repoUrl, allowLocal: true });
-      return worktree;
-    },
     /** The worktrees of further repositories beside this one. */
     furtherWorktrees: async (worktreeId: string): Promise<Worktree[]> => {
       const ids = (await listOwned(context)).filter((id) => id !== worktreeId && mainId(id) === worktreeId);
@@ -161,7 +153,7 @@ export const createRepos = (request: {
     /** The path of a worktree with this id, whether it exists or not. */
     worktreePath: (worktreeId: string) => worktreePath(context, worktreeId),
     /** Git directory with saved work, whether it exists or not. Null: that of jobs without a repository. */
-    savedClone: (key: string | null) => savedIn(cacheGitDir(context, key)),
+    savedClone: (key: string | null) => savedDirOf(cacheGitDir(context, key)),
     /** `repo_key` of the contract. Takes a URL that `parseUrl` gave. */
     keyOf: repoKey,
     /** The worktree's state on disk; null: the service has none of this id under the root. Changes nothing. */

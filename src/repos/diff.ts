@@ -7,9 +7,8 @@ import { attempt } from "./failure.ts";
 import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
 import { restoreGitDirectory } from "./git-directory.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
-import type { Diff, DiffRequest } from "./repos.ts";
+import { type Diff, type DiffRequest, savedDirOf } from "./repos.ts";
 import { createPatchReader } from "./patch-text.ts";
-import { savedIn } from "./saved.ts";
 import { withBorrower } from "./submodule.ts";
 import { repoKey } from "./url.ts";
 import { indexOf } from "./wall.ts";
@@ -26,7 +25,11 @@ export const diffChange = (context: GitContext, request: DiffRequest): Promise<D
     const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
     const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
     // Without saved work where git goes behind the wall.
-    const lenders = [cacheDir, head === null ? [] : savedIn(cacheDir), owned?.worktree.ownDir ?? []].flat();
+    const lenders = [
+      cacheDir,
+      head === null ? [] : savedDirOf(cacheDir),
+      owned?.worktree.ownDir ?? [],
+    ].flat();
     return await withBorrower(context, lenders, (gitDir) =>
       compareIn(context, { gitDir, cacheDir, owned, request }),
     );
@@ -67,7 +70,7 @@ const commitOf = async (
   if ((await lstat(cacheDir).catch(() => null)) !== null)
     await restoreGitDirectory(context, cacheDir, { url: repoUrl, bare: true });
   const isCommit = /^[0-9a-f]{40}$/.test(head);
-  const commit = isCommit ? head : (await readRefs(savedIn(cacheDir), [head])).get(head);
+  const commit = isCommit ? head : (await readRefs(savedDirOf(cacheDir), [head])).get(head);
   if (commit === undefined) return null;
   const wanted = base === null ? [commit] : [commit, base];
   const input = wanted.map((name) => `${name}^{tree}\n`).join("");

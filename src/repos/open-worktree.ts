@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { lstat, readdir, rename } from "node:fs/promises";
+import { lstat, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type AgentClone, basicsOf, bringReadable, readAgentClone } from "./clone.ts";
 import type { GitContext } from "./git-context.ts";
@@ -7,7 +7,7 @@ import { borrowObjects, removeLocks, replace, restoreGitDirectory } from "./git-
 import { importCommits } from "./import.ts";
 import { runtimeFiles } from "./left-out.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
-import { NotCaptured, RepoError, savedDirOf, type Worktree } from "./repos.ts";
+import { NotCaptured, RepoError, type Worktree } from "./repos.ts";
 import { generationOf, remoteIds } from "./saved.ts";
 import { emptyScratch } from "./wall.ts";
 
@@ -21,10 +21,7 @@ export const openWorktree = async (
   how: { filesOnly?: boolean } = {},
 ): Promise<{ agent: AgentClone; owned: OwnerFile | null }> => {
   const { cacheDir, repoKey, path, ownDir } = worktree;
-  const saved = savedDirOf(cacheDir);
-  // Jobs without a repository lend each other nothing: the clone of an earlier version, which all of them read, is hidden.
-  if (repoKey === null) await (existsSync(saved) ? null : rename(cacheDir, saved).catch(() => undefined));
-  else if ((await lstat(cacheDir).catch(() => null)) === null)
+  if (repoKey !== null && (await lstat(cacheDir).catch(() => null)) === null)
     throw new RepoError(
       "worktree_failed",
       `The cached clone ${cacheDir} was deleted while its worktree ${path} was in use. The files are still there: copy what is needed, and submit the task again.`,
@@ -40,7 +37,7 @@ export const openWorktree = async (
   const lenders = [...(repoKey === null ? [] : [cacheDir]), ...(real === ownDir ? [] : [real])];
   await borrowObjects(ownDir, lenders);
   await emptyScratch(ownDir);
-  const generation = repoKey === null ? "none" : await generationOf(cacheDir);
+  const generation = await generationOf(cacheDir);
   const earlier = isNew ? generation : await generationOf(real);
   if (earlier !== generation) await keepBorrowed(context, worktree, { agent, lenders, earlier });
   if (isNew || earlier !== generation) await replace(join(ownDir, "generation"), generation);
@@ -56,7 +53,7 @@ const keepBorrowed = async (
   const { cacheDir, ownDir: where, baseSha } = worktree;
   const beside = await readdir(dirname(cacheDir)).catch(() => []);
   const replaced: string[] = [];
-  for (const name of beside.filter((each) => /^(saved|damaged-.*)\.git$/.test(each))) {
+  for (const name of beside.filter((each) => /^damaged-.*\.git$/.test(each))) {
     const gitDir = join(dirname(cacheDir), name);
     if ((await generationOf(gitDir)) === earlier) replaced.push(gitDir);
   }

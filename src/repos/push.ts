@@ -16,8 +16,8 @@ import { openWorktree } from "./open-worktree.ts";
 import { runtimeFiles } from "./left-out.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
-import { RepoError, type Worktree } from "./repos.ts";
-import { saveRefs, savedIn } from "./saved.ts";
+import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
+import { saveRefs } from "./saved.ts";
 
 /**
  * Pushes the worktree's branch, and nothing else, to where the repository came from. `isPushed` false: the branch is checked
@@ -37,7 +37,7 @@ export const pushBranch = (
       if (!/branch is currently checked out/.test(error.said)) throw error;
       return true;
     });
-    const saved = savedIn(worktree.cacheDir);
+    const saved = savedDirOf(worktree.cacheDir);
     // An older one would count as newer work than a rewritten branch.
     if (isRefused || (await readRefs(saved, [ref])).has(ref))
       await saveRefs(context, worktree, new Map([[ref, tip]]));

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
 import type { Limits } from "../lib/process/limits.ts";
@@ -152,16 +151,11 @@ export const savedDirOf = (cacheDir: string): string => join(dirname(cacheDir), 
 /** The ref in `saved.git` that saves the work of a job or worktree. */
 export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
-/** Whether agents may read a cached clone: one of an earlier version has saved work of others. */
-export const lends = (cacheDir: string): boolean => existsSync(join(cacheDir, "generation"));
-
 /** Directories outside the worktree that its clone reads: the objects that it borrows, and Git LFS content beside them. */
 export const borrowedBy = ({ cacheDir, ownDir, repoKey, submodules = [] }: Worktree): string[] => [
-  ...(repoKey !== null && lends(cacheDir) ? [`${cacheDir}/objects`, `${cacheDir}/lfs`] : []),
+  ...(repoKey === null ? [] : [`${cacheDir}/objects`, `${cacheDir}/lfs`]),
   `${ownDir}/objects`,
-  ...submodules
-    .map((key) => join(cacheDir, "../..", key, "repo.git"))
-    .flatMap((gitDir) => (lends(gitDir) ? [join(gitDir, "objects")] : [])),
+  ...submodules.map((key) => join(cacheDir, "../..", key, "repo.git/objects")),
 ];
 
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */

@@ -58,7 +58,7 @@ const checkout = async (
   { repos, own, url, baseRef, name }: Checkout,
 ): Promise<Worktree> => {
   const worktreeId = furtherId(own.worktreeId, name);
-  const parked = record.resumed_at === null ? null : await repos.resumeWorktree(worktreeId, signal);
+  const parked = record.resumed_at === null ? null : await repos.findWorktree(worktreeId);
   if (parked !== null) return parked;
   const repo = await repos.fetch({ url, jobId: record.id, signal });
   const worktree = await repos.addWorktree({
