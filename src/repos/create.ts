@@ -34,7 +34,7 @@ import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
 import { ignoredStill, ignoredWork, markAgentWork } from "./left-out.ts";
 import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
-import { type NewObjects, readNewObjects } from "./new-objects.ts";
+import { readNewObjects } from "./new-objects.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { askHead, baseLeftOut, checkRef } from "./ref.ts";
 import { savedDirOf, type Worktree, type WorktreeOnDisk } from "./repos.ts";
@@ -77,11 +77,11 @@ export const createRepos = (request: {
     <Request, Result>(run: (context: GitContext, request: Request) => Result) =>
     ({ signal, ...request }: Request & { signal: AbortSignal; jobId?: string }): Result =>
       run({ ...context, signal, jobId: request.jobId }, request as Request);
-  /** A function that takes a worktree, or whatever it is about, and then the signal. */
+  /** A function that takes a worktree, or whatever it is about, and at last the signal. */
   const on =
-    <Subject, Result>(run: (context: GitContext, subject: Subject) => Result) =>
-    (subject: Subject, signal: AbortSignal): Result =>
-      run({ ...context, signal }, subject);
+    <About extends unknown[], Result>(run: (context: GitContext, ...about: About) => Result) =>
+    (...call: [...About, signal: AbortSignal]): Result =>
+      run({ ...context, signal: call.at(-1) as AbortSignal }, ...(call.slice(0, -1) as About));
   /** A worktree is made or removed by one call at a time. */
   const mutex = createKeyedMutex();
   const allowLocal = allowsLocal(settings);
@@ -100,28 +100,20 @@ export const createRepos = (request: {
       mutex.runExclusive(request.worktreeId, () => addWorktree(git, request)),
     ),
     inspect: on(inspectWorktree),
-    commitAll: (worktree: Worktree, message: string, signal: AbortSignal) =>
-      commitAll({ ...context, signal }, worktree, message),
-    checkOutCommit: (worktree: Worktree, to: Parameters<typeof checkOutCommit>[2], signal: AbortSignal) =>
-      checkOutCommit({ ...context, signal }, worktree, to),
-    fileAtBase: (worktree: Worktree, file: Parameters<typeof fileAtBase>[2], signal: AbortSignal) =>
-      fileAtBase({ ...context, signal }, worktree, file),
-    pathsAtBase: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
-      pathsAtBase({ ...context, signal }, worktree, paths),
-    pathWith: (worktree: Worktree, wanted: Parameters<typeof pathWith>[2], signal: AbortSignal) =>
-      pathWith({ ...context, signal }, worktree, wanted),
-    restoreFiles: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
-      restoreFiles({ ...context, signal }, worktree, paths),
+    commitAll: on(commitAll),
+    checkOutCommit: on(checkOutCommit),
+    fileAtBase: on(fileAtBase),
+    pathsAtBase: on(pathsAtBase),
+    pathWith: on(pathWith),
+    restoreFiles: on(restoreFiles),
     keepApart,
     markAgentWork,
     ignoredWork: on(ignoredWork),
     saveBranch: on(saveBranch),
-    salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
-      salvage({ ...context, signal }, worktree, name),
+    salvage: on(salvage),
     capture: on(captureCommit),
     diff: asked(diffChange),
-    readNewObjects: (worktree: Worktree, objects: NewObjects, signal: AbortSignal) =>
-      readNewObjects({ ...context, signal }, worktree, objects),
+    readNewObjects: on(readNewObjects),
     tryPush: on(tryPush),
     push: on(pushBranch),
     openPullRequest: asked(openPullRequest),
