@@ -15,6 +15,7 @@ import {
 } from "./clone.ts";
 import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { objectsAt } from "./git-objects.ts";
 import { importCaptured } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
@@ -86,16 +87,10 @@ const readTips = async (
   { head, refs, tips }: AgentClone,
 ): Promise<Pick<Captured, "head" | "headTree" | "tip"> & { commits: string[] }> => {
   const names = [`${head}^{commit}`, `${head}^{tree}`, `${refs.get(branchRef(tree))}^{commit}`, ...tips];
-  const input = names.map((name) => `${name}\n`).join("");
-  const check = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
-  const lines = (await runGit(context, tree, check, { input })).stdout.split("\n");
-  const found = lines.map((line) => /^([0-9a-f]{40}) (commit|tree|tag)$/.exec(line));
-  const [commit, files, tip] = found.map((match) => match?.[1]);
-  const commits = tips.filter((id, nth) => {
-    const [, named, type] = found[nth + 3] ?? [];
-    return named === id && type !== "tree";
-  });
-  return { head: commit ?? null, headTree: files ?? emptyTree, tip: tip ?? null, commits };
+  const [commit, files, tip, ...found] = await objectsAt(context, tree, names);
+  const isCommit = (nth: number): boolean => ["commit", "tag"].includes(found[nth]?.type ?? "");
+  const commits = tips.filter((id, nth) => found[nth]?.id === id && isCommit(nth));
+  return { head: commit?.id ?? null, headTree: files?.id ?? emptyTree, tip: tip?.id ?? null, commits };
 };
 
 /**

@@ -12,6 +12,7 @@ import {
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
+import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
@@ -95,13 +96,10 @@ export const fileAtBase = async (
   { ownDir, baseSha }: Worktree,
   { path, maxBytes }: { path: string; maxBytes: number },
 ): Promise<string | null> => {
-  if (baseSha === null) return null;
   const name = `${baseSha}:${path}`;
-  const input = `${name}\n`;
-  const asked = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
-  const [, size] = /^[0-9a-f]{40} blob (\d+)$/m.exec(asked.stdout) ?? [];
-  if (size === undefined) return null;
-  if (Number(size) > maxBytes)
+  const [found] = baseSha === null ? [] : await objectsAt(context, ownDir, [name]);
+  if (found?.type !== "blob") return null;
+  if (found.size > maxBytes)
     throw new RepoError("worktree_failed", `${path} of ${baseSha} has more than ${maxBytes} bytes`);
   return (await runGit(context, ownDir, ["cat-file", "blob", name])).stdout;
 };
@@ -112,11 +110,9 @@ export const pathsAtBase = async (
   { ownDir, baseSha }: Worktree,
   paths: readonly string[],
 ): Promise<string[]> => {
-  if (baseSha === null || paths.length === 0) return [];
-  const input = paths.map((path) => `${baseSha}:${path}\n`).join("");
-  const { stdout } = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
-  const lines = stdout.split("\n");
-  return paths.filter((_, nth) => /^[0-9a-f]{40} /.test(lines[nth] ?? ""));
+  const names = baseSha === null ? [] : paths.map((path) => `${baseSha}:${path}`);
+  const found = await objectsAt(context, ownDir, names);
+  return paths.filter((_, nth) => found[nth]);
 };
 
 /** A path of the commits that has one of the texts in its content or name; null: none has. A text is one line. */

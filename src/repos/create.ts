@@ -7,7 +7,7 @@ import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { checkOutFiles } from "./checkout-care.ts";
-import { hasDirectory, keepApart } from "./clone.ts";
+import { keepApart } from "./clone.ts";
 import {
   captureCommit,
   checkOutCommit,

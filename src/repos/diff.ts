@@ -6,6 +6,7 @@ import { copyIndex, emptyTree, readRefs, requireDirectory } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
 import { restoreGitDirectory } from "./git-directory.ts";
+import { objectsAt } from "./git-objects.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
 import { type Diff, type DiffRequest, savedDirOf } from "./repos.ts";
 import { createPatchReader } from "./patch-text.ts";
@@ -73,9 +74,9 @@ const commitOf = async (
   const commit = isCommit ? head : (await readRefs(savedDirOf(cacheDir), [head])).get(head);
   if (commit === undefined) return null;
   const wanted = base === null ? [commit] : [commit, base];
-  const input = wanted.map((name) => `${name}^{tree}\n`).join("");
-  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
-  return stdout.includes(" missing\n") ? null : { base, head: commit, tree: commit, kept: [] };
+  const trees = wanted.map((name) => `${name}^{tree}`);
+  const isMissing = (await objectsAt(context, gitDir, trees)).includes(null);
+  return isMissing ? null : { base, head: commit, tree: commit, kept: [] };
 };
 
 type Between = { from: string; to: string };
@@ -129,12 +130,15 @@ const withSizes = async (
   gitDir: string,
   entries: readonly Entry[],
 ): Promise<ChangedFile[]> => {
-  const input = entries.flatMap(({ ids }) => ids.map((id) => `${id}\n`)).join("");
-  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
-  const sizes = stdout.split("\n").map((line) => Number(/^\w+ blob (\d+)$/.exec(line)?.[1] ?? 0));
+  const found = await objectsAt(
+    context,
+    gitDir,
+    entries.flatMap(({ ids }) => ids),
+  );
+  const sizeOf = (nth: number): number => found[nth]?.size ?? 0;
   return entries.map(({ ids: _ids, ...file }, nth) => ({
     ...file,
-    size: Math.max(sizes[2 * nth] ?? 0, sizes[2 * nth + 1] ?? 0),
+    size: Math.max(sizeOf(2 * nth), sizeOf(2 * nth + 1)),
   }));
 };
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { runGit, type GitContext } from "./git-context.ts";
+import { objectsAt } from "./git-objects.ts";
 import { inside } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
 import { staysInside, type Tree } from "./wall.ts";
@@ -47,14 +48,16 @@ const contentsOf = async (
   worktree: Tree,
   ids: string[],
 ): Promise<Map<string, Content>> => {
-  const ask = async (how: string, wanted: string[]): Promise<string> => {
-    const input = wanted.map((id) => `${id}\n`).join("");
-    return (await runGit(context, worktree, ["cat-file", how], { input, encoding: "latin1" })).stdout;
-  };
-  const blobs = (await ask("--batch-check", ids)).matchAll(/^([0-9a-f]{40}) blob \d{1,3}$/gm);
-  const small = Array.from(blobs, ([, id = ""]) => id);
-  const pointers = (await ask("--batch", small)).matchAll(pointer);
-  return new Map(Array.from(pointers, ([, id = "", hash = "", size]) => [id, { hash, size: Number(size) }]));
+  const found = await objectsAt(context, worktree, ids);
+  const small = found.flatMap((each) => (each?.type === "blob" && each.size < 1000 ? `${each.id}\n` : []));
+  const reading = { input: small.join(""), encoding: "latin1" } as const;
+  const { stdout } = await runGit(context, worktree, ["cat-file", "--batch"], reading);
+  return new Map(
+    Array.from(stdout.matchAll(pointer), ([, id = "", hash = "", size]) => [
+      id,
+      { hash, size: Number(size) },
+    ]),
+  );
 };
 
 const pointer =

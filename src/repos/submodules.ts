@@ -15,7 +15,8 @@ import {
   withoutLeftovers,
 } from "./git-directory.ts";
 import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
-import { importCommits, typesOf } from "./import.ts";
+import { objectsAt } from "./git-objects.ts";
+import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
@@ -140,11 +141,9 @@ const longestFile = 256 * 1024;
 
 const readDeclared = async (context: GitContext, { from, commit, url }: Super): Promise<Declared[]> => {
   const name = `${commit}:.gitmodules`;
-  const asked = await runGit(context, from, ["cat-file", "--batch-check"], { input: `${name}\n` });
-  const [, size] = /^[0-9a-f]{40} blob (\d+)$/m.exec(asked.stdout) ?? [];
-  if (size === undefined) return [];
-  if (Number(size) > longestFile)
-    throw refusal(`The .gitmodules of ${url} has more than ${longestFile} bytes`);
+  const [found] = await objectsAt(context, from, [name]);
+  if (found?.type !== "blob") return [];
+  if (found.size > longestFile) throw refusal(`The .gitmodules of ${url} has more than ${longestFile} bytes`);
   const read = ["cat-file", "blob", name];
   const { stdout: text } = await runGit(context, from, read, { encoding: "latin1" });
   const list = ["config", "--file", "-", "--no-includes", "--null", "--list"];
@@ -268,7 +267,7 @@ const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string
 };
 
 const hasCommit = async (context: GitContext, { gitDir }: CachedRepo, commit: string): Promise<boolean> =>
-  (await typesOf(context, gitDir, [commit])).get(commit) === "commit";
+  (await objectsAt(context, gitDir, [commit]))[0]?.type === "commit";
 
 /** Before the agent can read there. */
 const noteLender = async (context: GitContext, { key }: CachedRepo, adding: Adding): Promise<void> => {
