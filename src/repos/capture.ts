@@ -1,9 +1,8 @@
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
-import { runCommand } from "../lib/command.ts";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
-import { absentIn, pathBytes, shownPath } from "./path-bytes.ts";
+import { absentIn, pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import {
   apartOf,
   branchRef,
@@ -15,6 +14,8 @@ import {
 } from "./clone.ts";
 import { filledPointers } from "./lfs.ts";
 import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { find, repositoriesIn } from "./find.ts";
+import { listFiles, stageEntries } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCaptured } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
@@ -61,8 +62,7 @@ export const capture = async (
   await runGit(context, behind, ["read-tree", "-i", "--reset", headTree]);
   const filled = await filledPointers(context, behind);
   const { staged, skipped } = await readAgentIndex(context, behind, { agent, headTree });
-  const stage = ["update-index", "-z", "--index-info"];
-  if (staged !== "") await runGit(context, behind, stage, { input: pathBytes(staged) });
+  await stageEntries(context, behind, staged);
   const hidden = await absentIn(worktree.path, [...(owned?.leftOut ?? []), ...skipped]);
   const index = await indexHiding(context, behind, [...hidden, ...filled]);
   const adding = { ...behind, index };
@@ -70,14 +70,13 @@ export const capture = async (
   const kept = await addAll(context, adding, { live, apart, headTree });
   if (filled.length > 0) {
     const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
-    const input = pathBytes(filled.map((path) => `${path}\0`).join(""));
-    await runGit(context, adding, unhide, { input });
+    await runGit(context, adding, unhide, { input: pathList(filled) });
     await takeModes(context, adding);
   }
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
   await importCaptured(context, adding, { commits, tree, head });
-  return { agent, owned, head, headTree, tip, tree, index, isStaged: staged !== "", kept };
+  return { agent, owned, head, headTree, tip, tree, index, isStaged: staged.length > 0, kept };
 };
 
 /** What the ids of the agent's clone name; what is missing, or of another kind, is left out. `commits`: all, to be saved. */
@@ -118,28 +117,28 @@ export const readWhole = async (
 };
 
 /**
- * What the agent staged, for `update-index`, and the paths that its index has as not checked out (a sparse checkout).
+ * What the agent staged, as entries, and the paths that its index has as not checked out (a sparse checkout).
  * Paths are bytes, one character each. Nothing when the index is missing or broken.
  */
 const readAgentIndex = async (
   context: GitContext,
   worktree: Worktree,
   { agent, headTree }: Pick<Captured, "agent" | "headTree">,
-): Promise<{ staged: string; skipped: string[] }> => {
+): Promise<Record<"staged" | "skipped", string[]>> => {
   const index = join(agent.dir, "index");
-  const none = { staged: "", skipped: [] };
+  const none = { staged: [], skipped: [] };
   if ((await lstat(index).catch(() => null))?.isFile() !== true) return none;
   const read = async (...args: string[]): Promise<string[]> =>
     (await runGit(context, { ...worktree, index }, args, { encoding: "latin1" })).stdout.split("\0");
   const reading = async () => {
     const fields = await read("diff-index", "--cached", "--raw", "--no-renames", "-z", headTree);
-    const lines = fields.flatMap((field, nth) => {
+    const staged = fields.flatMap((field, nth) => {
       const [, , mode, , id, status] = /^:(\d+) (\d+) (\w+) (\w+) ([A-Z])$/.exec(field) ?? [];
-      return mode === undefined || status === "U" ? [] : [`${mode} ${id}\t${fields[nth + 1]}\0`];
+      return mode === undefined || status === "U" ? [] : [`${mode} ${id}\t${fields[nth + 1]}`];
     });
     const listed = await read("ls-files", "-v", "-z");
     const skipped = listed.flatMap((entry) => (/^s /i.test(entry) ? [entry.slice(2)] : []));
-    return { staged: lines.join(""), skipped };
+    return { staged, skipped };
   };
   return unlessRefused(reading(), () => none);
 };
@@ -163,9 +162,8 @@ const withoutApart = async (context: GitContext, adding: Adding): Promise<readon
   if (indexed.length === 0) return apart;
   const asked = ["ls-tree", "-r", "-z", baseSha ?? emptyTree, "--", ...apart];
   const { stdout } = await runGit(context, ownDir, asked, { encoding: "latin1" });
-  const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}\0`);
-  const input = pathBytes(gone.join("") + stdout);
-  await runGit(context, adding, ["update-index", "-z", "--index-info"], { input });
+  const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}`);
+  await stageEntries(context, adding, [...gone, ...stdout.split("\0").filter(Boolean)]);
   return apart;
 };
 
@@ -192,9 +190,7 @@ const addAll = async (
     return addAll(context, adding, { live: true, apart: left, headTree });
   }
   if (hasRules) await restoreUntouched(context, adding, headTree);
-  const moved = await movedIn(adding, { nested, submodules });
-  if (moved !== "")
-    await runGit(context, adding, ["update-index", "-z", "--index-info"], { input: pathBytes(moved) });
+  await stageEntries(context, adding, await movedIn(adding, { nested, submodules }));
   const kept = large.map(
     (path) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`,
   );
@@ -223,23 +219,17 @@ const add = async (context: GitContext, adding: Adding, without: string[]): Prom
   return added.stderr;
 };
 
-/** Submodules that have another commit checked out than the index says, as lines for it. */
+/** Submodules that have another commit checked out than the index says, as entries of it. */
 const movedIn = async (
   { path: root }: Adding,
   { nested, submodules }: Pick<Special, "nested" | "submodules">,
-): Promise<string> => {
-  const lines = nested.map(async (path) => {
+): Promise<string[]> => {
+  const entries = nested.map(async (path) => {
     const commit = submodules.get(path);
     const head = commit === undefined ? null : await headOf(root, path);
-    return head === null || head === commit ? "" : `160000 ${head}\t${path}\0`;
+    return head === null || head === commit ? [] : [`160000 ${head}\t${path}`];
   });
-  return (await Promise.all(lines)).join("");
-};
-
-/** Paths of the index, as bytes. */
-export const listFiles = async (context: GitContext, tree: Tree, ...options: string[]): Promise<string[]> => {
-  const { stdout } = await runGit(context, tree, ["ls-files", "-z", ...options], { encoding: "latin1" });
-  return stdout.split("\0").filter((entry) => entry !== "");
+  return (await Promise.all(entries)).flat();
 };
 
 /** The commits of other repositories in the index, by path. Paths are bytes, one character each. */
@@ -282,28 +272,17 @@ const findSpecial = async (
 ): Promise<Special> => {
   const most = Math.min(context.settings.maxRepoBytes, mostAdded);
   const some = `+${Math.min(fewBytes, most)}c`;
-  // `find`, because a large tree would block this process.
-  const { stdout } = await runCommand({
-    command: "/usr/bin/find",
-    args: [
-      ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
-      ...`-name .git -prune -printf 0\\t%P\\0 -o -name .gitattributes -printf 0\\t%P\\0 -o -type f -size ${some} -printf %s\\t%P\\0`.split(
-        " ",
-      ),
-    ],
-    cwd: adding.path,
-    env: { LC_ALL: "C" },
-    encoding: "latin1",
-    timeoutSeconds: context.settings.gitTimeout,
-    signal: context.signal,
-  });
+  const stdout = await find(context, adding.path, [
+    ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
+    ...["-name", ".git", "-prune", "-printf", "0\\t%P\\0", "-o"],
+    ...["-name", ".gitattributes", "-printf", "0\\t%P\\0", "-o"],
+    ...["-type", "f", "-size", some, "-printf", "%s\\t%P\\0"],
+  ]);
   const found = Array.from(stdout.matchAll(/(\d+)\t([^\0]+)\0/g), ([, size, path = ""]) => ({
     path,
     size: Number(size),
   }));
-  const repositories = found.flatMap(({ path }) =>
-    path.endsWith("/.git") ? [path.slice(0, -"/.git".length)] : [],
-  );
+  const repositories = repositoriesIn(found.map(({ path }) => path));
   const submodules =
     repositories.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
   const isInner = (path: string): boolean => submodules.keys().some((owner) => path.startsWith(`${owner}/`));
@@ -314,8 +293,7 @@ const findSpecial = async (
   const hasRules = found.some(({ path }) => /(^|\/)\.gitattributes$/.test(path));
   const special = { nested, inner, large, submodules, hasRules };
   if (nested.length === 0) return special;
-  const input = Buffer.concat(nested.map((name) => pathBytes(`${name}\0`)));
-  const asked = { input, encoding: "latin1" } as const;
+  const asked = { input: pathList(nested), encoding: "latin1" } as const;
   const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
   const isIgnored = new Set(ignored?.stdout.split("\0"));
   const isWanted = (name: string): boolean => !isIgnored.has(name);

@@ -1,9 +1,10 @@
 import { constants, existsSync } from "node:fs";
 import { lstat, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { pathBytes } from "./path-bytes.ts";
+import { find } from "./find.ts";
+import { listFiles } from "./git-index.ts";
+import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
@@ -102,15 +103,9 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
     throw new NotCaptured(`the agent's clone leads out of the worktree and is not read (${what})`);
   };
   if (!(await isDirectory(gitDir))) refuse(".git is no directory");
-  const { stdout } = await runCommand({
-    command: "/usr/bin/find",
-    args: [...partsRead, ...`( -type f -o -type d ) ( ${isObject} -o ${small} ) -o -print -quit`.split(" ")],
-    cwd: gitDir,
-    env: { LC_ALL: "C" },
-    timeoutSeconds: context.settings.gitTimeout,
-    signal: context.signal,
-  });
-  if (stdout !== "") refuse(`.git/${stdout.trim().slice(0, 200)} is no file, or a huge one`);
+  const wrong = `( -type f -o -type d ) ( ${isObject} -o ${small} ) -o -print -quit`.split(" ");
+  const found = await find(context, gitDir, [...partsRead, ...wrong]);
+  if (found !== "") refuse(`.git/${shownPath(found.trim()).slice(0, 200)} is no file, or a huge one`);
   const ownDir = ownDirectory(context, worktreeId);
   const own = lendersOf({ ...worktree, ownDir }).map((lender) => join(lender, "objects"));
   const lenders = (await textOf(join(gitDir, "objects/info/alternates"))).split("\n");
@@ -309,9 +304,8 @@ export const indexHiding = async (context: GitContext, tree: Tree, hidden: strin
   const index = join(scratchOf(tree.ownDir), "hiding.index");
   await copyIndex(own, index);
   const copy = { ...tree, index };
-  const { stdout } = await runGit(context, copy, ["ls-files", "-z"], { encoding: "latin1" });
-  const known = new Set(stdout.split("\0"));
-  const input = Buffer.concat(hidden.filter((name) => known.has(name)).map((name) => pathBytes(`${name}\0`)));
+  const known = new Set(await listFiles(context, copy));
+  const input = pathList(hidden.filter((name) => known.has(name)));
   const args = ["update-index", "--skip-worktree", "-z", "--stdin"];
   if (input.length > 0) await runGit(context, copy, args, { input });
   return index;

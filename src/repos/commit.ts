@@ -1,4 +1,4 @@
-import { type How, capture, listFiles, readWhole, unsavedCommits } from "./capture.ts";
+import { type How, capture, readWhole, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
 import {
   branchRef,
@@ -12,11 +12,12 @@ import {
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
+import { listFiles } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
-import { pathBytes } from "./path-bytes.ts";
+import { pathList } from "./path-bytes.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
 import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
@@ -144,7 +145,7 @@ export const restoreFiles = async (
   await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head ?? emptyTree]);
   const tracked = new Set(await listFiles(context, worktree));
   const restored = paths.filter((path) => tracked.has(path));
-  const input = pathBytes(restored.map((path) => `${path}\0`).join(""));
+  const input = pathList(restored);
   await runGit(context, worktree, ["checkout-index", "--force", "-z", "--stdin"], { input });
   return restored;
 };

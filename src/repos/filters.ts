@@ -3,7 +3,7 @@ import { emptyTree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull } from "./git-context.ts";
 import { listNewObjects, readObjects } from "./new-objects.ts";
-import { pathBytes, shownPath } from "./path-bytes.ts";
+import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { scratchOf } from "./wall.ts";
 
@@ -88,9 +88,7 @@ const noteFilters = async (
 ): Promise<void> => {
   const indexed = { ...worktree, index: join(scratchOf(worktree.ownDir), "attributes.index") };
   await runGit(context, indexed, ["read-tree", tree]);
-  const input = pathBytes(
-    lines.flatMap((line) => (line.length > 41 ? [`${line.slice(41)}\0`] : [])).join(""),
-  );
+  const input = pathList(lines.flatMap((line) => (line.length > 41 ? [line.slice(41)] : [])));
   const ask = ["check-attr", "-z", "--cached", "--stdin", "filter"];
   const { stdout } = await runGit(context, indexed, ask, { input, encoding: "latin1" });
   for (const [, path = "", name = ""] of stdout.matchAll(/([^\0]+)\0filter\0([^\0]*)\0/g))

@@ -28,7 +28,8 @@ import { type GitContext, runGit, unlessRefused } from "./git-context.ts";
 import { makeDirectory } from "./git-directory.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { type Content, pointersIn } from "./lfs.ts";
-import { inside, pathBytes, shownPath } from "./path-bytes.ts";
+import { listFiles, stageEntries } from "./git-index.ts";
+import { inside, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { indexOf, scratchOf, type Tree } from "./wall.ts";
 
@@ -311,10 +312,9 @@ const refresh = async (
   { index, files }: { index: string; files: ReadonlySet<string> },
 ): Promise<void> => {
   const where = { ...tree, index };
-  const { stdout } = await runGit(context, where, ["ls-files", "--stage", "-z"], { encoding: "latin1" });
-  const entries = stdout.split("\0").filter((entry) => files.has(entry.slice(entry.indexOf("\t") + 1)));
-  const input = pathBytes(entries.map((entry) => `${entry}\0`).join(""));
-  await runGit(context, where, ["update-index", "-z", "--index-info"], { input });
+  const listed = await listFiles(context, where, "--stage");
+  const entries = listed.filter((entry) => files.has(entry.slice(entry.indexOf("\t") + 1)));
+  await stageEntries(context, where, entries);
   const config = [["filter.lfs.clean", clean]] as const;
   // Refused: other files are changed.
   await unlessRefused(runGit(context, where, ["update-index", "-q", "--refresh"], { config }), () => null);

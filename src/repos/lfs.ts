@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { runGit, type GitContext } from "./git-context.ts";
+import { listFiles } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { inside } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
@@ -29,9 +30,8 @@ export const pointersIn = async (
   context: GitContext,
   worktree: Tree,
 ): Promise<{ path: string; content: Content }[]> => {
-  const list = ["ls-files", "--stage", "-z", "--", ":(attr:filter=lfs)"];
-  const { stdout } = await runGit(context, worktree, list, { encoding: "latin1" });
-  const entries = stdout.split("\0").flatMap((entry) => {
+  const listed = await listFiles(context, worktree, "--stage", "--", ":(attr:filter=lfs)");
+  const entries = listed.flatMap((entry) => {
     const [, id = "", path = ""] = /^100\d{3} ([0-9a-f]{40}) \d\t(.+)$/s.exec(entry) ?? [];
     return staysInside(path) ? [{ id, path }] : [];
   });

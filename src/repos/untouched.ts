@@ -2,7 +2,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
 import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
-import { pathBytes } from "./path-bytes.ts";
+import { stageEntries } from "./git-index.ts";
+import { pathBytes, pathList } from "./path-bytes.ts";
 import { scratchOf, type Tree } from "./wall.ts";
 
 /** A path that differs from the commit, and the file's mode. `before`: the commit's blob; undefined: the path is new. Paths are bytes. */
@@ -40,22 +41,14 @@ export const restoreUntouched = async (
 export const takeModes = async (context: GitContext, adding: Adding): Promise<void> => {
   const { stdout } = await runGit(context, adding, ["diff-files", "--raw", "-z"], { encoding: "latin1" });
   const changed = stdout.matchAll(/:(100\d{3}) (?!\1)(100\d{3}) ([0-9a-f]{40}) \w+ M\0([^\0]+)\0/g);
-  await addLines(
-    context,
-    adding,
-    Array.from(changed, ([, , mode, id, path]) => `${mode} ${id}\t${path}\0`),
-  );
-};
-
-const addLines = async (context: GitContext, adding: Adding, lines: string[]): Promise<void> => {
-  const input = pathBytes(lines.join(""));
-  if (lines.length > 0) await runGit(context, adding, ["update-index", "-z", "--index-info"], { input });
+  const entries = Array.from(changed, ([, , mode, id, path]) => `${mode} ${id}\t${path}`);
+  await stageEntries(context, adding, entries);
 };
 
 /** Those that have rules: of Git LFS, and others. */
 const withRules = async (context: GitContext, adding: Adding, changed: Changed[]) => {
   const rules = new Map<string, boolean>();
-  const input = pathBytes(changed.map(({ path }) => `${path}\0`).join(""));
+  const input = pathList(changed.map(({ path }) => path));
   const args = "check-attr -z --stdin text eol crlf ident working-tree-encoding filter".split(" ");
   const asked = { input, encoding: "latin1" } as const;
   const { stdout } = changed.length === 0 ? { stdout: "" } : await runGit(context, adding, args, asked);
@@ -96,9 +89,9 @@ const withPointers = async (
   const paths = files.map(({ path }) => path);
   const ids = await hashed(context, adding, paths, { config });
   const same = files.map(({ path, mode }, nth) =>
-    known.has(ids[nth]) ? `${mode} ${ids[nth]}\t${path}\0` : "",
+    known.has(ids[nth]) ? `${mode} ${ids[nth]}\t${path}` : "",
   );
-  await addLines(context, adding, same.filter(Boolean));
+  await stageEntries(context, adding, same.filter(Boolean));
 };
 
 const asCheckedOut = async (context: GitContext, adding: Adding, filtered: Changed[]): Promise<void> => {
@@ -108,15 +101,15 @@ const asCheckedOut = async (context: GitContext, adding: Adding, filtered: Chang
   const write = { ...adding, index: `${place}.index` };
   await removeTree(place);
   await rm(write.index, { force: true, recursive: true });
-  const lines = files.map(({ path, before }) => `100644 ${before}\t${path}\0`);
-  await addLines(context, write, lines);
+  const entries = files.map(({ path, before }) => `100644 ${before}\t${path}`);
+  await stageEntries(context, write, entries);
   await runGit(context, write, ["checkout-index", "--all", `--prefix=${place}/`]);
   const then = files.map(({ path }) => `${Buffer.from(place).toString("latin1")}/${path}`);
   const paths = [...files.map(({ path }) => path), ...then];
   const ids = await hashed(context, adding, paths, { options: ["--no-filters"] });
   await removeTree(place);
   const same = files.map(({ path, mode, before }, nth) =>
-    ids[nth] !== undefined && ids[nth] === ids[nth + files.length] ? `${mode} ${before}\t${path}\0` : "",
+    ids[nth] !== undefined && ids[nth] === ids[nth + files.length] ? `${mode} ${before}\t${path}` : "",
   );
-  await addLines(context, adding, same.filter(Boolean));
+  await stageEntries(context, adding, same.filter(Boolean));
 };
