@@ -15,12 +15,12 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import { removeLeftovers, replace, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
+import { removeLeftovers, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
 import { listOwned, readOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
-import { type CachedRepo, RepoError, savedDirOf } from "./repos.ts";
+import { type CachedRepo, RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { careForSaved, generationOf, packAnew, remoteIds, tidy } from "./saved.ts";
+import { careForSaved, packAnew, remoteIds, tidy } from "./saved.ts";
 import { otherFormat, repoKey, shallowRepository } from "./url.ts";
 
 /**
@@ -46,10 +46,9 @@ export const fetchRepo = (
 
 const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> => {
   const { url, gitDir } = repo;
-  const isNew = !existsSync(gitDir);
-  if (isNew) await makeClone(locked, repo);
-  let isBad = (await generationOf(gitDir)) === "";
-  if (!isNew && !isBad) {
+  let isBad = false;
+  if (!existsSync(gitDir)) await makeClone(locked, repo);
+  else {
     await restoreGitDirectory(locked, gitDir, { url, bare: true });
     try {
       await fetchAll(locked, url, gitDir);
@@ -89,25 +88,31 @@ const cloneAnew = async (locked: LockedContext, repo: CachedRepo): Promise<strin
 };
 
 /**
- * Clones. `aside`: the new name of the damaged clone that is there. What the remote had when that was asked last is copied as
- * far as it can be read, since worktrees borrow it. A clone with the final name is complete.
+ * Clones. `aside`: the new name of the damaged clone that is there. What worktrees borrow from that is copied as far as it can
+ * be read: what the remote had when it was asked last, and their bases. A clone with the final name is complete.
  */
 const makeClone = async (locked: LockedContext, repo: CachedRepo, aside?: string): Promise<void> => {
   const { key, url, gitDir } = repo;
   const fresh = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
   try {
     await cloneAll(locked, url, fresh);
-    await replace(join(fresh, "generation"), randomUUID(), { durable: true });
     if (aside !== undefined) {
-      const ids = [...(await readRefs(gitDir, [...remoteRefs, "refs/service/submodules"])).values()];
+      const refs = await readRefs(gitDir, [...remoteRefs, "refs/service/submodules"]);
+      const bases = (await worktreesOf(locked, key)).flatMap(({ baseSha }) => baseSha ?? []);
       const bringing = { where: fresh, lenders: [gitDir], without: await remoteIds(fresh), into: fresh };
-      await bringReadable(locked, [...new Set(ids)], bringing);
+      await bringReadable(locked, [...new Set([...refs.values(), ...bases])], bringing);
       await rename(gitDir, aside);
     }
     await rename(fresh, gitDir);
   } finally {
     await rm(fresh, { recursive: true, force: true });
   }
+};
+
+/** This instance's worktrees of a repository. */
+const worktreesOf = async (locked: LockedContext, key: string): Promise<Worktree[]> => {
+  const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
+  return owned.flatMap((each) => (each?.worktree.repoKey === key ? [each.worktree] : []));
 };
 
 /**
@@ -125,8 +130,7 @@ const careOrMend = async (locked: LockedContext, repo: CachedRepo, lenders?: str
   }
   const aside = asideOf(locked, repo, "-saved");
   await cp(saved, aside, { recursive: true, preserveTimestamps: true });
-  const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
-  const own = owned.flatMap((each) => (each?.worktree.repoKey === key ? [each.worktree.ownDir] : []));
+  const own = (await worktreesOf(locked, key)).map(({ ownDir }) => ownDir);
   const lasting = await remoteIds(cacheDir, { lasting: true });
   const lost = await packAnew(locked, saved, { lasting, lenders: [...(lenders ?? []), ...own] });
   for (const ref of lost)

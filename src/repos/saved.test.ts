@@ -157,14 +157,3 @@ test("many saves become one pack, without what only expired refs reached", async
   await expectWhole(saved, "kept", "refs/service/salvage/two");
   await expect(plainGit(saved, "cat-file", "-e", blob)).rejects.toThrow("Command failed");
 });
-
-test("a cached clone that lost the mark of its version beside saved work is cloned anew, and nothing is lost", async () => {
-  const made = await makeWorktree();
-  const { repos, repo, worktree } = made;
-  await saveFile(made, worktree, "work\n");
-  await writeFile(join(repo.gitDir, "generation"), "");
-  const { warnings } = await fetchInto(repos, repo.url);
-  expect(warnings).toEqual([expect.stringContaining("has been cloned anew")]);
-  await expectWhole(savedDirOf(repo.gitDir), "work");
-  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: true });
-});

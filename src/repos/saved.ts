@@ -18,9 +18,6 @@ import { withRepositoryLock } from "./repository-lock.ts";
 /** Refs of saved work. */
 const savedRefs = ["refs/heads", "refs/service/salvage"];
 
-/** Tells a cached clone from the one that it replaces. Empty: it is damaged. */
-export const generationOf = (gitDir: string): Promise<string> => textOf(join(gitDir, "generation"));
-
 /** The commits and tags that the remote had at the last fetch. `lasting`: without branches of jobs. */
 export const remoteIds = async (cacheDir: string, { lasting = false } = {}): Promise<Set<string>> => {
   const isWanted = (name: string): boolean => !lasting || !name.startsWith(`${remoteBranches}service/`);
