@@ -1,5 +1,6 @@
 import { lstat, mkdir, readFile, readlink, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { some } from "../lib/some.ts";
 import { fetchRepo } from "./cache.ts";
 import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
@@ -153,10 +154,7 @@ const filtersOf = async (root: string, attributes: string[]): Promise<Set<string
   return names;
 };
 
-const listed = (paths: string[]): string => {
-  const shown = paths.slice(0, 5).map(shownPath).join(", ");
-  return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown;
-};
+const listed = (paths: string[]): string => some(paths.map(shownPath));
 
 /**
  * Whether a link leads out of the working tree at any step, by an absolute path or by `..`. Follows links as the kernel

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { some } from "../lib/some.ts";
 import { emptyTree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull } from "./git-context.ts";
@@ -73,10 +74,8 @@ const notEncrypted = (files: readonly File[]): string =>
 const notFiltered = (files: readonly File[]): string =>
   `A filter of .gitattributes did not run on files of this change, which are committed as they are: ${named(files)}.`;
 
-const named = (files: readonly File[]): string => {
-  const shown = files.slice(0, 5).map(({ path, name }) => `${shownPath(path)} (filter ${shownPath(name)})`);
-  return `${shown.join(", ")}${files.length > 5 ? ` and ${files.length - 5} more` : ""}`;
-};
+const named = (files: readonly File[]): string =>
+  some(files.map(({ path, name }) => `${shownPath(path)} (filter ${shownPath(name)})`));
 
 type Lines = { lines: readonly string[]; filters: Map<string, string> };
 

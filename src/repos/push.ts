@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
+import { some } from "../lib/some.ts";
 import { poll } from "../lib/wait.ts";
 import { fetchRepo } from "./cache.ts";
 import { capture, unsavedCommits } from "./capture.ts";
@@ -80,9 +81,8 @@ const pushUnderLease = async (
 };
 
 const leavesBehind = (branch: string, lost: Exchange["lost"]): string => {
-  const labels = lost.slice(0, 5).map(({ label }) => label);
-  const more = lost.length > 5 ? ` and ${lost.length - 5} more` : "";
-  return `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${labels.join(", ")}${more}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
+  const labels = lost.map(({ label }) => label);
+  return `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${some(labels)}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
 };
 
 /** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
