@@ -122,11 +122,7 @@ const forkOf = async (
   return fork?.stdout.trim() ?? baseSha;
 };
 
-const makeOrRepair = async (
-  context: GitContext,
-  request: AddWorktree,
-  existing: OwnerFile | null,
-): Promise<Worktree> => {
+const makeOrRepair = async (context: GitContext, request: AddWorktree, existing: OwnerFile | null) => {
   const { repo, worktreeId } = request;
   const { path } = locate(context, worktreeId, null);
   if (existing === null && (await lstat(path).catch(() => null)) !== null)
@@ -145,11 +141,7 @@ const makeOrRepair = async (
   }
 };
 
-const make = async (
-  context: GitContext,
-  request: AddWorktree,
-  existing: OwnerFile | null,
-): Promise<Worktree> => {
+const make = async (context: GitContext, request: AddWorktree, existing: OwnerFile | null) => {
   const { repo, worktreeId, branch } = request;
   const [repoKey, repoUrl] = repo === null ? [null, ""] : [repo.key, repo.url];
   const paths = locate(context, worktreeId, repoKey);

@@ -62,11 +62,7 @@ const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> =>
 };
 
 /** Makes anew what is damaged when git's failure comes from damage. Resolves to warnings about it; none: it is not damaged. */
-export const replaceIfDamaged = async (
-  context: GitContext,
-  repo: CachedRepo,
-  error: unknown,
-): Promise<string[]> => {
+export const replaceIfDamaged = async (context: GitContext, repo: CachedRepo, error: unknown) => {
   if (!mayBeDamage(error)) return [];
   const { key, url, gitDir } = repo;
   return withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) =>

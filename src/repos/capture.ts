@@ -80,11 +80,7 @@ export const capture = async (
 };
 
 /** What the ids of the agent's clone name; what is missing, or of another kind, is left out. `commits`: all, to be saved. */
-const readTips = async (
-  context: GitContext,
-  tree: Worktree & Tree,
-  { head, refs, tips }: AgentClone,
-): Promise<Pick<Captured, "head" | "headTree" | "tip"> & { commits: string[] }> => {
+const readTips = async (context: GitContext, tree: Worktree & Tree, { head, refs, tips }: AgentClone) => {
   const names = [`${head}^{commit}`, `${head}^{tree}`, `${refs.get(branchRef(tree))}^{commit}`, ...tips];
   const [commit, files, tip, ...found] = await objectsAt(context, tree, names);
   const isCommit = (nth: number): boolean => ["commit", "tag"].includes(found[nth]?.type ?? "");
@@ -97,10 +93,7 @@ const readTips = async (
  * has or fetches.
  * @throws NotCaptured when the history stays cut
  */
-export const readWhole = async (
-  context: GitContext,
-  worktree: Worktree,
-): Promise<Awaited<ReturnType<typeof openWorktree>>> => {
+export const readWhole = async (context: GitContext, worktree: Worktree) => {
   const opened = await openWorktree(context, worktree);
   const { agent } = opened;
   if ((await lstat(join(agent.dir, "shallow")).catch(() => null)) === null) return opened;
@@ -265,11 +258,7 @@ const fewBytes = 65_536;
  * save takes, which may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes
  * nothing. Paths are bytes.
  */
-const findSpecial = async (
-  context: GitContext,
-  adding: Adding,
-  left: readonly string[],
-): Promise<Special> => {
+const findSpecial = async (context: GitContext, adding: Adding, left: readonly string[]) => {
   const most = Math.min(context.settings.maxRepoBytes, mostAdded);
   const some = `+${Math.min(fewBytes, most)}c`;
   const stdout = await find(context, adding.path, [

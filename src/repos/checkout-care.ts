@@ -105,10 +105,7 @@ const maxPathLength = 4096;
  * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. Resolves to
  * their paths.
  */
-export const leaveOutEscapingLinks = async (
-  { path }: Pick<Worktree, "path">,
-  links: string[],
-): Promise<string[]> => {
+export const leaveOutEscapingLinks = async ({ path }: Pick<Worktree, "path">, links: string[]) => {
   const escaping: string[] = [];
   for (const link of links) if (await leadsOut(path, link)) escaping.push(link);
   for (const link of escaping) await rm(inside(path, link), { force: true });

@@ -67,11 +67,7 @@ export type AgentClone = {
  * none, and its files are changes since the base.
  * @throws NotCaptured when it leads out of the worktree
  */
-export const readAgentClone = async (
-  context: GitContext,
-  worktree: Worktree,
-  { filesOnly = false } = {},
-): Promise<AgentClone> => {
+export const readAgentClone = async (context: GitContext, worktree: Worktree, { filesOnly = false } = {}) => {
   const { gitDir: dir, baseSha } = worktree;
   const branch = branchRef(worktree);
   if (filesOnly || (await lstat(dir).catch(() => null)) === null) {

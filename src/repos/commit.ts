@@ -136,11 +136,7 @@ export const pathWith = async (
 };
 
 /** Gives files of the worktree the content that the checked out commit has. Resolves to those that it has. Paths are bytes. */
-export const restoreFiles = async (
-  context: GitContext,
-  worktree: Worktree,
-  paths: readonly string[],
-): Promise<string[]> => {
+export const restoreFiles = async (context: GitContext, worktree: Worktree, paths: readonly string[]) => {
   const { agent } = await openWorktree(context, worktree);
   await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head ?? emptyTree]);
   const tracked = new Set(await listFiles(context, worktree));
@@ -154,11 +150,7 @@ export const restoreFiles = async (
 const mostArguments = 1000;
 
 /** The commits that are no ancestor of another, in the same order; of very many, all. */
-const independent = async (
-  context: GitContext,
-  worktree: Worktree,
-  given: (string | null)[],
-): Promise<string[]> => {
+const independent = async (context: GitContext, worktree: Worktree, given: (string | null)[]) => {
   const commits = [...new Set(given)].filter((commit) => commit !== null);
   if (commits.length < 2 || commits.length > mostArguments) return commits;
   const found = (await inOwn(context, worktree, "merge-base", "--independent", ...commits)).split("\n");
@@ -236,11 +228,7 @@ const saveAsFarAsGitTakes = async (context: GitContext, worktree: Worktree, name
   }
 };
 
-const save = async (
-  context: GitContext,
-  worktree: Worktree,
-  { name, ...how }: How & { name: string },
-): Promise<Saved> => {
+const save = async (context: GitContext, worktree: Worktree, { name, ...how }: How & { name: string }) => {
   const ref = salvageRef(name);
   const { agent, kept, head, tree, headTree, tip } = await capture(context, worktree, how);
   const unsaved = await unsavedCommits(context, worktree, { agent });

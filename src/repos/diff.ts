@@ -62,11 +62,7 @@ const filesNow = async (context: GitContext, { gitDir, owned }: Scratch): Promis
   return { base: worktree.baseSha, head: null, tree, kept };
 };
 
-const commitOf = async (
-  context: GitContext,
-  { gitDir, cacheDir, request }: Scratch,
-  head: string,
-): Promise<Sides | null> => {
+const commitOf = async (context: GitContext, { gitDir, cacheDir, request }: Scratch, head: string) => {
   const { repoUrl, base } = request;
   if ((await lstat(cacheDir).catch(() => null)) !== null)
     await restoreGitDirectory(context, cacheDir, { url: repoUrl, bare: true });
@@ -96,11 +92,7 @@ const config: [string, string][] = [["core.bigFileThreshold", "64m"]];
 type Entry = ChangedFile & { ids: string[] };
 
 /** The files that differ between two trees, with how many lines of each. Their sizes are not known yet. */
-export const changedFiles = async (
-  context: GitContext,
-  gitDir: string,
-  { from, to }: Between,
-): Promise<Entry[]> => {
+export const changedFiles = async (context: GitContext, gitDir: string, { from, to }: Between) => {
   const args = [...compare, "-z", "--raw", "--numstat", from, to];
   const { stdout } = await runGit(context, gitDir, args, { config });
   const files = new Map<string, Entry>();
@@ -125,11 +117,7 @@ export const changedFiles = async (
   return [...files.values()];
 };
 
-const withSizes = async (
-  context: GitContext,
-  gitDir: string,
-  entries: readonly Entry[],
-): Promise<ChangedFile[]> => {
+const withSizes = async (context: GitContext, gitDir: string, entries: readonly Entry[]) => {
   const found = await objectsAt(
     context,
     gitDir,

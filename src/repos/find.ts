@@ -2,11 +2,7 @@ import { runCommand } from "../lib/command.ts";
 import type { GitContext } from "./git-context.ts";
 
 /** What `find` prints of a directory, as bytes, one character each. A large tree would block this process. */
-export const find = async (
-  { settings, signal }: GitContext,
-  cwd: string,
-  args: readonly string[],
-): Promise<string> => {
+export const find = async ({ settings, signal }: GitContext, cwd: string, args: readonly string[]) => {
   const how = { env: { LC_ALL: "C" }, encoding: "latin1", timeoutSeconds: settings.gitTimeout } as const;
   return (await runCommand({ command: "/usr/bin/find", args, cwd, signal, ...how })).stdout;
 };

@@ -161,11 +161,7 @@ const creationPath = async (context: GitContext, { owner }: HostedRepo): Promise
 };
 
 /** `missing`: why the host cannot be used for this URL. */
-const gitHostOf = async (
-  context: GitContext,
-  url: string,
-  { mayBeMissing = false } = {},
-): Promise<HostedRepo | { missing: string }> => {
+const gitHostOf = async (context: GitContext, url: string, { mayBeMissing = false } = {}) => {
   const { gitHost, gitHostAppId } = context.settings;
   const repo = onGitHost(url, gitHost) ?? onGitHost(await withoutAlias(context, url), gitHost);
   if (repo === null) return { missing: `the repository is not on the git host ${gitHost} (GIT_HOST).` };
@@ -212,12 +208,7 @@ export const answerOf = (output: string) => {
 /**
  * Runs gh with the token for a repository; null: for all. A token that the host refuses (it was revoked) is replaced once.
  */
-const gh = async (
-  context: GitContext,
-  repo: HostedRepo | null,
-  args: readonly string[],
-  input?: string,
-): Promise<string> => {
+const gh = async (context: GitContext, repo: HostedRepo | null, args: readonly string[], input?: string) => {
   const run = async (isRetry: boolean): Promise<string> => {
     const token = (await context.tokens.get(repo, context.signal)) ?? "";
     return runGh(context, args, { token, input }).catch((error: unknown) => {

@@ -9,11 +9,7 @@ export const listFiles = async (context: GitContext, tree: Tree, ...options: str
 };
 
 /** Puts entries into the index: a mode, an id, a tab and a path in bytes. */
-export const stageEntries = async (
-  context: GitContext,
-  tree: Tree,
-  entries: readonly string[],
-): Promise<void> => {
+export const stageEntries = async (context: GitContext, tree: Tree, entries: readonly string[]) => {
   const input = pathList(entries);
   if (entries.length > 0) await runGit(context, tree, ["update-index", "-z", "--index-info"], { input });
 };

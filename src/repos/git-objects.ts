@@ -3,11 +3,7 @@ import { type GitContext, runGit, type Where } from "./git-context.ts";
 type Found = { id: string; type: string; size: number };
 
 /** What git has under each name (`main^{commit}`, `{id}:{path}`); null: nothing. */
-export const objectsAt = async (
-  context: GitContext,
-  where: Where,
-  names: readonly string[],
-): Promise<(Found | null)[]> => {
+export const objectsAt = async (context: GitContext, where: Where, names: readonly string[]) => {
   if (names.length === 0) return [];
   const input = names.map((name) => `${name}\n`).join("");
   const { stdout } = await runGit(context, where, ["cat-file", "--batch-check"], { input });

@@ -16,11 +16,7 @@ import { emptyScratch, scratchOf, type Tree } from "./wall.ts";
  */
 
 /** Takes over commits of the agent's clone with their history. Missing ones are left out. @throws NotCaptured */
-export const importCommits = async (
-  context: GitContext,
-  worktree: Worktree,
-  ids: readonly string[],
-): Promise<void> => {
+export const importCommits = async (context: GitContext, worktree: Worktree, ids: readonly string[]) => {
   const here = await objectsAt(context, worktree.ownDir, ids);
   const lacking = ids.filter((_, nth) => here[nth] === null);
   const there = await objectsAt(context, worktree, lacking);

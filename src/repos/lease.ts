@@ -61,11 +61,7 @@ export const compareWithRemote = async (
 };
 
 /** `left`: only the first side of a symmetric difference has them. */
-const listCommits = async (
-  context: GitContext,
-  { ownDir }: Worktree,
-  ranges: readonly string[],
-): Promise<{ left: Commit[]; right: Commit[] }> => {
+const listCommits = async (context: GitContext, { ownDir }: Worktree, ranges: readonly string[]) => {
   const format = "--format=%m%H%x00%an <%ae> %at%x00%an%x00%s";
   const input = [...ranges, ""].join("\n");
   const { stdout } = await runGit(context, ownDir, ["log", "--stdin", "--left-right", format], { input });

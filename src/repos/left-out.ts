@@ -76,11 +76,7 @@ const newIgnored = async (context: GitContext, worktree: Worktree): Promise<stri
 };
 
 /** Those that git ignores, with the pattern that says so. */
-const ignoredOf = async (
-  context: GitContext,
-  worktree: Worktree,
-  paths: string[],
-): Promise<[path: string, pattern: string][]> => {
+const ignoredOf = async (context: GitContext, worktree: Worktree, paths: string[]) => {
   if (paths.length === 0) return [];
   const call = { input: pathList(paths), encoding: "latin1" } as const;
   const asking = runGitOrNull(context, worktree, ["check-ignore", "--verbose", "-z", "--stdin"], call);

@@ -26,10 +26,7 @@ export const filledPointers = async (context: GitContext, worktree: Worktree & T
 };
 
 /** The files in Git LFS of the service's index of a worktree. Paths are bytes. */
-export const pointersIn = async (
-  context: GitContext,
-  worktree: Tree,
-): Promise<{ path: string; content: Content }[]> => {
+export const pointersIn = async (context: GitContext, worktree: Tree) => {
   const listed = await listFiles(context, worktree, "--stage", "--", ":(attr:filter=lfs)");
   const entries = listed.flatMap((entry) => {
     const [, id = "", path = ""] = /^100\d{3} ([0-9a-f]{40}) \d\t(.+)$/s.exec(entry) ?? [];
@@ -43,11 +40,7 @@ export const pointersIn = async (
 };
 
 /** What the pointers among these blobs name. */
-const contentsOf = async (
-  context: GitContext,
-  worktree: Tree,
-  ids: string[],
-): Promise<Map<string, Content>> => {
+const contentsOf = async (context: GitContext, worktree: Tree, ids: string[]) => {
   const found = await objectsAt(context, worktree, ids);
   const small = found.flatMap((each) => (each?.type === "blob" && each.size < 1000 ? `${each.id}\n` : []));
   const reading = { input: small.join(""), encoding: "latin1" } as const;

@@ -71,11 +71,7 @@ export const worktreePath = ({ settings }: GitContext, id: string): string => {
 };
 
 /** The paths follow from id and repository. They are never read from a file. */
-export const locate = (
-  context: GitContext,
-  id: string,
-  repoKey: string | null,
-): Pick<Worktree, "path" | "gitDir" | "ownDir" | "cacheDir"> => {
+export const locate = (context: GitContext, id: string, repoKey: string | null) => {
   const path = worktreePath(context, id);
   const cacheDir = cacheGitDir(context, repoKey);
   return { path, gitDir: join(path, ".git"), ownDir: ownDirectory(context, id), cacheDir };

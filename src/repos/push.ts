@@ -86,10 +86,7 @@ const leavesBehind = (branch: string, lost: Exchange["lost"]): string => {
 };
 
 /** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
-const writeTracking = async (
-  { gitDir, branch }: Worktree,
-  { refs, tip }: { refs: Refs; tip: string },
-): Promise<void> => {
+const writeTracking = async ({ gitDir, branch }: Worktree, { refs, tip }: { refs: Refs; tip: string }) => {
   const name = `${remoteBranches}${branch}`;
   // Git takes no ref below one.
   if ([...refs.keys()].some((other) => name.startsWith(`${other}/`))) return;
@@ -156,11 +153,7 @@ const refuseConfiguredHooks = async (context: GitContext, url: string): Promise<
 };
 
 /** A push is done when the remote shows it. Some servers need a moment. */
-const requireShown = async (
-  context: GitContext,
-  { branch, repoUrl: url }: Worktree,
-  tip: string,
-): Promise<void> => {
+const requireShown = async (context: GitContext, { branch, repoUrl: url }: Worktree, tip: string) => {
   const ask = (): Promise<true | null> =>
     runRemote(context, url, { command: ["ls-remote"], refs: [`refs/heads/${branch}`] }).then(
       ({ stdout }) => (stdout.startsWith(`${tip}\t`) ? true : null),

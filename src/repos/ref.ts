@@ -80,10 +80,7 @@ export const remoteBranches = "refs/remotes/origin/";
  * The base of a job at this URL that names none, as the remote says now, 5 s at most: SERVICE_BASE_REF where it has that,
  * else its default branch; empty: it did not say, or has no commit. `warning`: its default branch is another one.
  */
-export const baseLeftOut = async (
-  context: GitContext,
-  url: string,
-): Promise<{ baseRef: string; warning: string | null }> => {
+export const baseLeftOut = async (context: GitContext, url: string) => {
   const { baseRef } = context.settings;
   const asking = { ...context, signal: AbortSignal.timeout(longestAskMs) };
   const head = await askHead(asking, url, baseRef).catch(() => null);

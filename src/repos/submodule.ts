@@ -61,11 +61,7 @@ const commonOf = async (gitDir: string): Promise<string> =>
   resolve(gitDir, (await ownText(join(gitDir, "commondir"))).trim());
 
 /** Whether a repository below the worktree has files that its commit lacks; true whenever that is not sure. `path`: bytes. */
-export const hasUncommitted = async (
-  context: GitContext,
-  worktree: Worktree,
-  path: string,
-): Promise<boolean> => {
+export const hasUncommitted = async (context: GitContext, worktree: Worktree, path: string) => {
   const directory = join(worktree.path, pathBytes(path).toString());
   const [own, commit] = [await gitDirectoryAt(directory), await headOf(worktree.path, path)];
   if (own === null || commit === null) return true;

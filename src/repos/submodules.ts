@@ -77,10 +77,7 @@ export const addSubmodules = (
   });
 
 /** Whether a commit with these submodules has another commit of one that is checked out: git would leave that as it is. */
-export const movesSubmodule = async (
-  { path: root }: Worktree,
-  submodules: SpecialEntries["submodules"],
-): Promise<boolean> => {
+export const movesSubmodule = async ({ path: root }: Worktree, submodules: SpecialEntries["submodules"]) => {
   for (const [path, commit] of submodules) {
     const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
     if (gitDir !== null && (await ownText(join(gitDir, "HEAD"))) !== `${commit}\n`) return true;
@@ -88,12 +85,7 @@ export const movesSubmodule = async (
   return false;
 };
 
-const addAll = async (
-  context: GitContext,
-  owner: Super,
-  { submodules }: SpecialEntries,
-  adding: Adding,
-): Promise<void> => {
+const addAll = async (context: GitContext, owner: Super, { submodules }: SpecialEntries, adding: Adding) => {
   if (submodules.size === 0) return;
   const declared = await readDeclared(context, owner);
   const all: Wanted[] = [];
@@ -118,12 +110,7 @@ const addAll = async (
 };
 
 /** Fetches what is lacking, some at once. Whoever needs one that failed gets its failure. */
-const fetchSideBySide = async (
-  context: GitContext,
-  all: readonly Wanted[],
-  owner: Super,
-  adding: Adding,
-): Promise<void> => {
+const fetchSideBySide = async (context: GitContext, all: readonly Wanted[], owner: Super, adding: Adding) => {
   const next = all.values();
   const fetchNext = async (): Promise<void> => {
     for (const wanted of next) {
@@ -302,10 +289,7 @@ const isFreePlace = async (root: string, path: string, shown: string): Promise<b
 type Checkout = Record<"commit" | "at" | "gitDir" | "stage", string> & { repo: CachedRepo; links: string[] };
 
 /** The directory gets its name when it is complete. Resolves to the links that were left out. */
-const checkOut = async (
-  context: GitContext,
-  { repo, commit, links, at, gitDir, stage }: Checkout,
-): Promise<string[]> => {
+const checkOut = async (context: GitContext, { repo, commit, links, at, gitDir, stage }: Checkout) => {
   try {
     return await withBorrower(context, [repo.gitDir], async (ownDir) => {
       await mkdir(stage);

@@ -21,11 +21,7 @@ type Adding = Tree & { index: string };
  * | Git LFS has it, and the commit has its pointer | that pointer: the file was moved or copied |
  * | anything else                                  | as `git add` made it                       |
  */
-export const restoreUntouched = async (
-  context: GitContext,
-  adding: Adding,
-  headTree: string,
-): Promise<void> => {
+export const restoreUntouched = async (context: GitContext, adding: Adding, headTree: string) => {
   const args = ["diff-index", "--cached", "--raw", "--no-renames", "-z", headTree];
   const { stdout } = await runGit(context, adding, args, { encoding: "latin1" });
   const found = stdout.matchAll(/:(\d{6}) (100\d{3}) ([0-9a-f]{40}) \w+ ([AM])\0(?!")([^\0\n]+)\0/g);

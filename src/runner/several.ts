@@ -76,11 +76,7 @@ const checkout = async (
 };
 
 /** The agent's variable that names all repositories of a job with several; else none. */
-export const repositoriesVariable = (
-  record: JobRecord,
-  main: Worktree,
-  others: readonly Other[],
-): Record<string, string> => {
+export const repositoriesVariable = (record: JobRecord, main: Worktree, others: readonly Other[]) => {
   if (others.length === 0) return {};
   const paths = [main, ...others.map((other) => other.worktree)].map(({ path }) => path);
   const entries = namesOf(record).map((name, at) => [name, paths[at]]);
