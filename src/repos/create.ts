@@ -37,7 +37,7 @@ import { mainId } from "./several.ts";
 import { readNewObjects } from "./new-objects.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { askHead, baseLeftOut, checkRef } from "./ref.ts";
-import { savedDirOf, type Worktree, type WorktreeOnDisk } from "./repos.ts";
+import { savedDirOf, type Worktree } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
 import { checkLocalRepository, repoKey } from "./url.ts";
 import type { Confine } from "./wall.ts";
@@ -149,17 +149,18 @@ export const createRepos = (request: {
     /** `repo_key` of the contract. Takes a URL that `parseUrl` gave. */
     keyOf: repoKey,
     /** The worktree's state on disk; null: the service has none of this id under the root. Changes nothing. */
-    readWorktree: async (worktreeId: string): Promise<WorktreeOnDisk | null> => {
+    readWorktree: async (worktreeId: string) => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { source, pushed: _pushed, leftOut: _leftOut, version: _version, ...facts } = owned;
-      const { worktree } = facts;
+      const { worktree, ready, since, instance, source, kept } = owned;
       const looking = [worktree.path, worktree.gitDir].map((path) => lstat(path).catch(() => null));
       const [directory, clone] = await Promise.all(looking);
       const directoryExists = directory?.isDirectory() === true;
+      // Another one after git or somebody else has changed it, as far as the times of its directories tell.
       const changed = `${directory?.mtimeMs} ${clone?.mtimeMs}`;
       const ignored = await ignoredStill(worktree, owned.ignored);
-      return { ...facts, ignored, isThrowaway: source !== null, directoryExists, changed };
+      const isThrowaway = source !== null;
+      return { worktree, ready, since, instance, kept, ignored, isThrowaway, directoryExists, changed };
     },
     expireRefs: on(expireRefs),
     isPushed: on(isPushed),

@@ -1,8 +1,9 @@
 import { dirname, join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
 import type { Limits } from "../lib/process/limits.ts";
+import type { Repos } from "./create.ts";
 
-export type { Repos } from "./create.ts";
+export type { Repos };
 
 /**
  * `ref`: where the work is saved; null: there was none. `kept`: content that git does not take, a few words each (`nested
@@ -10,24 +11,7 @@ export type { Repos } from "./create.ts";
  */
 export type Saved = { ref: string | null; kept: string[] };
 
-export type WorktreeOnDisk = {
-  worktree: Worktree;
-  /** The checkout was finished. */
-  ready: boolean;
-  directoryExists: boolean;
-  /** Differs after git or somebody else has changed it, as far as the times of its directories tell. */
-  changed: string;
-  /** When it was checked out. */
-  since: Date;
-  /** The instance that owns it. */
-  instance: string;
-  /** A copy of another worktree's state, only for the read-only job of this id. */
-  isThrowaway: boolean;
-  /** Content that could not be saved at the last try. */
-  kept: string[];
-  /** Work of agents that git ignores, as far as it is still there. */
-  ignored: string[];
-};
+export type WorktreeOnDisk = NonNullable<Awaited<ReturnType<Repos["readWorktree"]>>>;
 
 export type CachedRepo = {
   url: string;
