@@ -320,10 +320,7 @@ const takeOver = async (
   return true;
 };
 
-/**
- * Removes a worktree of the service with all its content, and nothing else: the caller has saved it before. Each step can
- * be repeated. The owner file is removed last: the next call finishes an interrupted removal.
- */
+/** Removes a worktree of the service, whose work the caller has saved. It can be repeated: the owner file goes last. */
 export const removeWorktree = (context: GitContext, worktreeId: string): Promise<void> =>
   attempt(context, "worktree_failed", `remove the worktree ${worktreeId}`, () =>
     removeDirectory(context, worktreeId),

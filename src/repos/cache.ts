@@ -23,10 +23,7 @@ import { withRepositoryLock } from "./repository-lock.ts";
 import { careForSaved, packAnew, remoteIds, tidy } from "./saved.ts";
 import { otherFormat, repoKey, shallowRepository } from "./url.ts";
 
-/**
- * Brings a repository's cached clone up to date, under its lock; makes the clone when there is none.
- * @throws RepoError `clone_failed`
- */
+/** Brings the cached clone of a repository up to date, or makes it, under its lock. @throws RepoError `clone_failed` */
 export const fetchRepo = (
   context: GitContext,
   request: { url: string; allowLocal: boolean },
@@ -195,10 +192,7 @@ export const fetchOptions = [
   "--no-show-forced-updates",
 ];
 
-/**
- * Whether a cached clone is damaged (by a crash of the machine, a deletion), of which git's failure may be the sign. Only
- * a check says so: git reports much the same when the connection broke or the disk is full.
- */
+/** Whether a clone is damaged. Only a check says so: git reports much the same of a broken connection and a full disk. */
 const isDamaged = async (locked: LockedContext, gitDir: string, error: unknown): Promise<boolean> => {
   if (!mayBeDamage(error)) return false;
   // As a crash of the machine leaves it; fsck does not look into files.

@@ -16,10 +16,7 @@ const keysOf = async ({ settings }: GitContext): Promise<(string | null)[]> => {
   return names.includes(noRepository) ? [...keys, null] : keys;
 };
 
-/**
- * Deletes the salvage refs and job branches of every repository that were saved, and whose last commit was made, before
- * `before`. Their objects go when the saved work is packed anew. Resolves to how many refs it deleted.
- */
+/** Deletes refs that were saved, and whose last commit was made, before `before`: their objects go later. Resolves to how many. */
 export const expireRefs = async (context: GitContext, before: Date): Promise<number> => {
   let expired = 0;
   for (const key of await keysOf(context)) {
@@ -57,10 +54,7 @@ const expireIn = async (context: GitContext, key: string | null, before: Date): 
 
 type CacheUsage = { key: string; url: string; bytes: number; damaged: string[] };
 
-/**
- * The cached clones with their sizes on disk, and the damaged ones that lie beside them. One whose configuration an agent
- * has changed is listed without a URL.
- */
+/** The cached clones with their sizes, and the damaged ones beside them. One whose configuration was changed has no URL. */
 export const cacheUsage = async (context: GitContext): Promise<CacheUsage[]> => {
   const { signal } = context;
   const found: CacheUsage[] = [];

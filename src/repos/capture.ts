@@ -88,11 +88,7 @@ const readTips = async (context: GitContext, tree: Worktree & Tree, { head, refs
   return { head: commit?.id ?? null, headTree: files?.id ?? emptyTree, tip: tip?.id ?? null, commits };
 };
 
-/**
- * Opens a worktree whose commits all have their history: what an agent's `git fetch --depth` left out, the cached clone
- * has or fetches.
- * @throws NotCaptured when the history stays cut
- */
+/** Opens a worktree, and completes a history that `git fetch --depth` of the agent cut. @throws NotCaptured where that fails */
 export const readWhole = async (context: GitContext, worktree: Worktree) => {
   const opened = await openWorktree(context, worktree);
   const { agent } = opened;
@@ -109,10 +105,7 @@ export const readWhole = async (context: GitContext, worktree: Worktree) => {
   throw new NotCaptured(why);
 };
 
-/**
- * What the agent staged, as entries, and the paths that its index has as not checked out (a sparse checkout).
- * Paths are bytes, one character each. Nothing when the index is missing or broken.
- */
+/** What the agent staged, as entries, and the paths outside of its sparse checkout. Nothing of a broken index. */
 const readAgentIndex = async (
   context: GitContext,
   worktree: Worktree,

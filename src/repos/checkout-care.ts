@@ -10,10 +10,7 @@ import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import { askHead, resolveBase } from "./ref.ts";
 import { RepoError, type FilesRequest, type Wanted, type Worktree } from "./repos.ts";
 
-/**
- * Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit.
- * @throws RepoError `clone_failed`, `worktree_failed`
- */
+/** Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit. */
 export const checkOutFiles = async (context: GitContext, request: FilesRequest): Promise<string> => {
   const { url, ref, into } = request;
   const { gitDir } = await fetchRepo(context, { url, allowLocal: true });
@@ -43,10 +40,7 @@ export const checkOutFiles = async (context: GitContext, request: FilesRequest):
   });
 };
 
-/**
- * Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). `submodules`: their commits
- * by path.
- */
+/** Entries of a commit that need care in a checkout. Paths are bytes. `submodules`: their commits by path. */
 export type SpecialEntries = Size & {
   links: string[];
   submodules: Map<string, string>;
@@ -101,10 +95,7 @@ export const specialEntries = async (
 /** The system's limit, in bytes. */
 const maxPathLength = 4096;
 
-/**
- * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. Resolves to
- * their paths.
- */
+/** Removes links out of a fresh working tree, so that nothing is read or written through them. Resolves to their paths. */
 export const leaveOutEscapingLinks = async ({ path }: Pick<Worktree, "path">, links: string[]) => {
   const escaping: string[] = [];
   for (const link of links) if (await leadsOut(path, link)) escaping.push(link);
@@ -153,10 +144,7 @@ const filtersOf = async (root: string, attributes: string[]): Promise<Set<string
 
 const listed = (paths: string[]): string => some(paths.map(shownPath));
 
-/**
- * Whether a link leads out of the working tree at any step, by an absolute path or by `..`. Follows links as the kernel
- * does. A dangling link inside is harmless. Paths are bytes, one character each.
- */
+/** Whether a link leads out of the working tree at any step, as the kernel follows it. One that dangles inside does not. */
 const leadsOut = async (root: string, link: string): Promise<boolean> => {
   const base = Buffer.from(root).toString("latin1");
   const at: string[] = [];

@@ -89,10 +89,7 @@ export const readAgentClone = async (context: GitContext, worktree: Worktree, { 
 /** Refs that an agent fetched: of remotes, and of the changes that hosts keep beside branches. Its work is on others. */
 const ofOthers = /^refs\/(remotes|pull|pull-requests|merge-requests|changes)\//;
 
-/**
- * The service must not read for an agent what the agent cannot: other jobs' refs by a link, their objects by a link or by
- * what its clone borrows.
- */
+/** The service must not read for an agent what that cannot: others' refs or objects, by a link or as a borrower. */
 const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void> => {
   const { gitDir, worktreeId } = worktree;
   const refuse = (what: string): never => {
@@ -290,10 +287,7 @@ export const copyIndex = async (from: string, to: string): Promise<void> => {
   }
 };
 
-/**
- * The service's index of a worktree; with paths that count as not checked out, a copy in which those that it has are
- * marked so.
- */
+/** The service's index of a worktree; with paths to hide, a copy in which they count as not checked out. */
 export const indexHiding = async (context: GitContext, tree: Tree, hidden: string[]): Promise<string> => {
   const own = indexOf(tree.ownDir);
   if (hidden.length === 0) return own;

@@ -23,10 +23,7 @@ import { scratchOf } from "./wall.ts";
 export const filtersIn = (text: string): string[] =>
   Array.from(text.matchAll(/(?<![-!\w])filter=(\S+)/g), ([, name = ""]) => name);
 
-/**
- * Looks for what a push of the commit would bring unfiltered. Resolves to warnings.
- * @throws RepoError `push_failed` when it would bring plain text where the repository encrypts
- */
+/** Looks for what a push would bring unfiltered. Resolves to warnings. @throws RepoError where it must be encrypted */
 export const checkFilters = (context: GitContext, worktree: Worktree, tip: string): Promise<string[]> =>
   attempt(context, "push_failed", "look for files that a filter must change", async () => {
     const { baseSha, ownDir } = worktree;

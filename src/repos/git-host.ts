@@ -14,11 +14,7 @@ import { askHead } from "./ref.ts";
 import { RepoError, type PullRequest, type Worktree } from "./repos.ts";
 import { withoutAlias } from "./ssh-alias.ts";
 
-/**
- * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none, or why it goes to another
- * base than the worktree's.
- * @throws RepoError `pr_failed`
- */
+/** Opens or finds the pull request of a pushed branch. `reason`: why there is none, or another base. @throws RepoError */
 export const openPullRequest = async (
   context: GitContext,
   request: PullRequest,
@@ -85,10 +81,7 @@ const Pull = z.object({
   body: z.string().nullable(),
 });
 
-/**
- * Adds a paragraph to the body of a pull request that `openPullRequest` gave, unless it is there.
- * @throws RepoError `pr_failed`
- */
+/** Adds a paragraph to the body of a pull request, unless it is there. @throws RepoError `pr_failed` */
 export const addToBody = (
   context: GitContext,
   { worktree, url, text }: { worktree: Worktree; url: string; text: string },
@@ -205,9 +198,7 @@ export const answerOf = (output: string) => {
   return { status, headers: Object.fromEntries(headers) as Record<string, string>, body: body.join("\n\n") };
 };
 
-/**
- * Runs gh with the token for a repository; null: for all. A token that the host refuses (it was revoked) is replaced once.
- */
+/** Runs gh with the token for a repository; null: for all. One that the host refuses (it was revoked) is replaced once. */
 const gh = async (context: GitContext, repo: HostedRepo | null, args: readonly string[], input?: string) => {
   const run = async (isRetry: boolean): Promise<string> => {
     const token = (await context.tokens.get(repo, context.signal)) ?? "";

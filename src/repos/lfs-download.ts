@@ -51,11 +51,7 @@ const maxAnswerBytes = 4_194_304;
 /** Age at which what a kill left of a download is removed, ms. */
 const leftoverAge = 86_400_000;
 
-/**
- * Gives a worktree the content of its files in Git LFS, where the pointers that are checked out still are. Git sees no change
- * in them.
- * @throws RepoError: there is too much of it, or the server does not give it
- */
+/** Gives a worktree the contents of its files in Git LFS in place of pointers, which is no change. @throws RepoError */
 export const fillPointers = (context: GitContext, worktree: Worktree): Promise<void> =>
   attempt(context, "worktree_failed", `download the Git LFS files of ${worktree.repoUrl}`, async () => {
     const { agent } = await openWorktree(context, worktree);
@@ -302,10 +298,7 @@ const fill = async (context: GitContext, worktree: Worktree, pointers: Pointer[]
   await copyIndex(agents, join(gitDir, "index"));
 };
 
-/**
- * With the filter of Git LFS, which makes a pointer of each content, git finds the files unchanged. It compares only those of
- * which its index does not know the size.
- */
+/** The filter of Git LFS makes a pointer of each content: git finds no change. It compares only files of unknown size. */
 const refresh = async (
   context: GitContext,
   tree: Tree,

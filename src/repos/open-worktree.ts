@@ -8,10 +8,7 @@ import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { emptyScratch } from "./wall.ts";
 
-/**
- * Readies the service's git directory of a worktree, whose directory must exist, and reads the agent's clone.
- * @throws RepoError when the cached clone is missing, or the agent's clone leads out of the worktree
- */
+/** Readies the service's git directory of a worktree, whose directory must exist, and reads the agent's clone. */
 export const openWorktree = async (
   context: GitContext,
   worktree: Worktree,

@@ -21,10 +21,7 @@ import { remoteBranches } from "./ref.ts";
 import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { saveRefs } from "./saved.ts";
 
-/**
- * Pushes the worktree's branch, and nothing else, to where the repository came from. `isPushed` false: the branch is checked
- * out there, and its work was saved in place of a push. @throws RepoError `push_failed`
- */
+/** Pushes the branch alone. `isPushed` false: it is checked out there, and was saved here. @throws RepoError `push_failed` */
 export const pushBranch = (
   context: GitContext,
   worktree: Worktree,

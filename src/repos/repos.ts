@@ -5,10 +5,7 @@ import type { Repos } from "./create.ts";
 
 export type { Repos };
 
-/**
- * `ref`: where the work is saved; null: there was none. `kept`: content that git does not take, a few words each (`nested
- * repository at vendor/x`). The caller must then keep the directory.
- */
+/** `ref` null: there was no work. `kept`: content that git does not take, for which the directory must be kept. */
 export type Saved = { ref: string | null; kept: string[] };
 
 export type WorktreeOnDisk = NonNullable<Awaited<ReturnType<Repos["readWorktree"]>>>;
@@ -31,10 +28,7 @@ export type FilesRequest = {
   into: string;
 };
 
-/**
- * What a worktree has besides its own files, and the limits of git behind the wall there: those of the run. `recursive`: also
- * the submodules of submodules.
- */
+/** What a worktree has besides its own files (`recursive`: submodules of submodules, too), and the limits of its run. */
 export type Wanted = { submodules: boolean | "recursive"; lfs: boolean; limits?: Limits | undefined };
 
 export type AddWorktree = {

@@ -116,10 +116,7 @@ export const careForSaved = async (
   await replace(known, remote);
 };
 
-/**
- * Packs all saved work as one; what only expired refs reached goes. `lenders`: `saved` is damaged, and they may have what it
- * lacks. Resolves to the refs that cannot be read, which are then no more.
- */
+/** Packs all saved work as one. `lenders`: it is damaged, and they may have what it lacks. Resolves to the refs that are lost. */
 export const packAnew = async (
   locked: LockedContext,
   saved: string,

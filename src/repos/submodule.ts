@@ -38,10 +38,7 @@ export const gitDirectoryAt = async (directory: string): Promise<string | null> 
   return resolve(directory, found.isDirectory() ? ".git" : pathBytes(named).toString());
 };
 
-/**
- * The commit that is checked out in a submodule; null: none, or one that is not in the worktree. It is read as text, and no
- * link is followed: git would obey the configuration there. `path`: bytes.
- */
+/** The commit checked out in a submodule, read as text and through no link: git would obey what is there. `path`: bytes. */
 export const headOf = async (root: string, path: string): Promise<string | null> => {
   const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
   if (gitDir === null || !isBelow(gitDir, root)) return null;
@@ -131,10 +128,7 @@ export const withBorrower = async <Value>(
   }
 };
 
-/**
- * Commits by path of the submodules and of those of `inner` that are submodules of submodules. `inner`: where repositories
- * are in submodules. Paths are bytes.
- */
+/** Commits by path of the submodules, and of submodules of submodules at the paths `inner`. Paths are bytes. */
 export const withInner = async (
   context: GitContext,
   worktree: Worktree,

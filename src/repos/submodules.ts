@@ -270,10 +270,7 @@ const noteLender = async (context: GitContext, { key }: CachedRepo, adding: Addi
 /** Where a submodule is checked out before it gets its place as a whole. */
 const stageOf = ({ gitDir }: Worktree): string => join(gitDir, "service-submodule");
 
-/**
- * Whether a submodule may be put at a path: nothing is there, or an empty directory. What leads there must be directories.
- * @throws RepoError
- */
+/** Whether nothing but an empty directory is at a submodule's place. @throws RepoError: a link or file is on the way */
 const isFreePlace = async (root: string, path: string, shown: string): Promise<boolean> => {
   let at = root;
   for (const part of path.split("/")) {
