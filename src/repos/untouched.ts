@@ -28,9 +28,11 @@ export const restoreUntouched = async (context: GitContext, adding: Adding, head
   const changed = Array.from(found, ([, old = "", mode = "", id, , path = ""]): Changed => {
     return { path, mode, before: old.startsWith("100") ? id : undefined };
   });
-  const [inLfs, filtered] = await withRules(context, adding, changed);
-  await withPointers(context, adding, { files: inLfs, headTree });
-  await asCheckedOut(context, adding, filtered);
+  const isInLfs = await areInLfs(context, adding, changed);
+  const files = changed.filter(({ path }) => isInLfs.get(path) === true);
+  await withPointers(context, adding, { files, headTree });
+  const isOther = ({ path, before }: Changed) => isInLfs.get(path) === false && before !== undefined;
+  await asCheckedOut(context, adding, changed.filter(isOther));
 };
 
 /** Gives files in Git LFS, whose content is unchanged, the modes that they have. */
@@ -41,8 +43,8 @@ export const takeModes = async (context: GitContext, adding: Adding): Promise<vo
   await stageEntries(context, adding, entries);
 };
 
-/** Those that have rules: of Git LFS, and others. */
-const withRules = async (context: GitContext, adding: Adding, changed: Changed[]) => {
+/** By path, of those that have rules: whether these are of Git LFS. */
+const areInLfs = async (context: GitContext, adding: Adding, changed: Changed[]) => {
   const rules = new Map<string, boolean>();
   const input = pathList(changed.map(({ path }) => path));
   const args = "check-attr -z --stdin text eol crlf ident working-tree-encoding filter".split(" ");
@@ -50,10 +52,7 @@ const withRules = async (context: GitContext, adding: Adding, changed: Changed[]
   const { stdout } = changed.length === 0 ? { stdout: "" } : await runGit(context, adding, args, asked);
   for (const [, path = "", name, value = ""] of stdout.matchAll(/([^\0]+)\0([^\0]+)\0([^\0]*)\0/g))
     if (!["unspecified", "unset"].includes(value)) rules.set(path, name === "filter" && value === "lfs");
-  return [true, false].map((isLfs) => changed.filter(({ path }) => rules.get(path) === isLfs)) as [
-    Changed[],
-    Changed[],
-  ];
+  return rules;
 };
 
 /** Ids of files, as git would add them. None when git refuses. */
@@ -90,8 +89,7 @@ const withPointers = async (
   await stageEntries(context, adding, same.filter(Boolean));
 };
 
-const asCheckedOut = async (context: GitContext, adding: Adding, filtered: Changed[]): Promise<void> => {
-  const files = filtered.filter(({ before }) => before !== undefined);
+const asCheckedOut = async (context: GitContext, adding: Adding, files: Changed[]): Promise<void> => {
   if (files.length === 0) return;
   const place = join(scratchOf(adding.ownDir), "untouched");
   const write = { ...adding, index: `${place}.index` };
