@@ -31,21 +31,18 @@ export const pushBranch = (
     const { tip, refs, push } = await readyToPush(context, worktree);
     if (tip === null) throw new Error(`the worktree has no branch ${worktree.branch}`);
     const warnings = await checkFilters(context, worktree, tip);
-    const pushing = pushUnderLease(context, worktree, { tip, push });
-    const isRefused = await unlessRefused(pushing, (error) => {
-      if (!/branch is currently checked out/.test(error.said)) throw error;
-      return true;
-    });
+    const isPushed = !(await isCheckedOut(context, worktree));
+    if (isPushed) await pushUnderLease(context, worktree, { tip, push });
     const saved = savedDirOf(worktree.cacheDir);
     // An older one would count as newer work than a rewritten branch.
-    if (isRefused || (await readRefs(saved, [ref])).has(ref))
+    if (!isPushed || (await readRefs(saved, [ref])).has(ref))
       await saveRefs(context, worktree, new Map([[ref, tip]]));
-    if (isRefused) return { isPushed: false, warnings: [...warnings, keptHere(worktree)] };
+    if (!isPushed) return { isPushed, warnings: [...warnings, keptHere(worktree)] };
     await requireShown(context, worktree, tip);
     const owned = await readOwner(context, worktree.worktreeId);
     if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
     await writeTracking(worktree, { refs, tip }).catch(() => undefined);
-    return { isPushed: true, warnings };
+    return { isPushed, warnings };
   });
 
 const keptHere = ({ branch, repoUrl }: Worktree): string =>
@@ -58,7 +55,7 @@ const pushUnderLease = async (
   context: GitContext,
   worktree: Worktree,
   { tip, push }: { tip: string; push: Push },
-): Promise<false> => {
+): Promise<void> => {
   const { repoUrl: url, branch } = worktree;
   const ref = branchRef(worktree);
   for (let tries = 1; ; tries++) {
@@ -67,8 +64,7 @@ const pushUnderLease = async (
     if (lost.length > 0) throw new RepoError("push_failed", leavesBehind(branch, lost));
     await noteOwn(worktree, own);
     try {
-      await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
-      return false;
+      return await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
     } catch (error) {
       const isStale = error instanceof GitError && /\(stale info\)/.test(error.said);
       if (!isStale || tries === 3) throw error;
