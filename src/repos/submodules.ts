@@ -113,10 +113,7 @@ const addAll = async (context: GitContext, owner: Super, { submodules }: Special
 const fetchSideBySide = async (context: GitContext, all: readonly Wanted[], owner: Super, adding: Adding) => {
   const next = all.values();
   const fetchNext = async (): Promise<void> => {
-    for (const wanted of next) {
-      const own = contextFor(context, wanted.url, owner.url);
-      await fetchOnce(own, wanted, { owner, adding }).catch(() => undefined);
-    }
+    for (const wanted of next) await fetchOnce(context, wanted, { owner, adding }).catch(() => undefined);
   };
   await Promise.all(Array.from({ length: sideBySide }, fetchNext));
 };
@@ -171,8 +168,8 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   const { entry, url, commit, shown, isFree } = wanted;
   const path = pathBytes(entry.path).toString();
   const gitDir = join(owner.gitDir, "modules", pathBytes(entry.name).toString());
+  const repo = await fetchOnce(context, wanted, { owner, adding });
   const own = contextFor(context, url, owner.url);
-  const repo = await fetchOnce(own, wanted, { owner, adding });
   if (!(await hasCommit(context, repo, commit)) && !(await bringCommit(own, repo, commit))) {
     const lacks = `${url} does not have its commit ${commit}`;
     adding.warnings.push(`The submodule ${shown} is not checked out: ${lacks}.`);
@@ -216,19 +213,20 @@ const fetchOnce = (
   wanted: Wanted,
   { owner, adding }: { owner: Super; adding: Adding },
 ): Promise<CachedRepo> => {
-  const key = `${wanted.url} ${context.tokens === noTokens}`;
-  const known = adding.fetched.get(key);
-  if (known !== undefined) return known;
-  const fetching = fetchNamed(context, wanted, owner).then((repo) => {
-    adding.warnings.push(...repo.warnings);
-    return repo;
-  });
+  const own = contextFor(context, wanted.url, owner.url);
+  const key = `${wanted.url} ${own.tokens === noTokens}`;
+  const fetching = adding.fetched.get(key) ?? fetchNamed(own, wanted, { owner, adding });
   adding.fetched.set(key, fetching);
   return fetching;
 };
 
-const fetchNamed = (context: GitContext, { url, entry }: Wanted, owner: Super): Promise<CachedRepo> =>
-  fetchRepo(context, { url, allowLocal: allowsLocal(context.settings) }).catch((cause: unknown) => {
+const fetchNamed = async (
+  context: GitContext,
+  { url, entry }: Wanted,
+  { owner, adding }: { owner: Super; adding: Adding },
+): Promise<CachedRepo> => {
+  const allowLocal = allowsLocal(context.settings);
+  const repo = await fetchRepo(context, { url, allowLocal }).catch((cause: unknown) => {
     if (!(cause instanceof RepoError)) throw cause;
     const { reason, message, retryable, again } = cause;
     const why =
@@ -238,6 +236,9 @@ const fetchNamed = (context: GitContext, { url, entry }: Wanted, owner: Super): 
     const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}${why}`;
     throw new RepoError(reason, what, { cause, retryable, again });
   });
+  adding.warnings.push(...repo.warnings);
+  return repo;
+};
 
 /** Fetches a commit that is on no branch or tag, as git does for a submodule. Whether the remote has it. */
 const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string): Promise<boolean> => {
