@@ -38,7 +38,9 @@ export type TokenSettings = Pick<
 /** Prefers an app's token to the static one, because it has fewer rights and a shorter life. */
 export const createTokens = (settings: TokenSettings, onToken: OnToken): Tokens => {
   const { gitHostAppId: appId, gitHostAppInstallationId: installationId, gitHostToken } = settings;
-  if (appId === null || installationId === null || !hasKey(settings))
+  const { gitHostAppPrivateKey, gitHostAppPrivateKeyBase64, gitHostAppPrivateKeyPath } = settings;
+  const key = gitHostAppPrivateKey ?? gitHostAppPrivateKeyBase64 ?? gitHostAppPrivateKeyPath;
+  if (appId === null || installationId === null || key === null)
     return { get: async () => gitHostToken, refused: () => false };
   let app: Promise<Mint> | undefined;
   /** What the app was given last, or is being given, by repository. */
@@ -127,13 +129,6 @@ const isOutside = (error: unknown): boolean => {
     refusal?.status === 422 && /repository that does not exist or is not accessible/.test(refusal.message)
   );
 };
-
-const hasKey = (settings: TokenSettings): boolean =>
-  [
-    settings.gitHostAppPrivateKey,
-    settings.gitHostAppPrivateKeyBase64,
-    settings.gitHostAppPrivateKeyPath,
-  ].some((key) => key !== null);
 
 const readKey = async (settings: TokenSettings): Promise<string> => {
   // In variables, a PEM text often has `\n` for its line breaks.
