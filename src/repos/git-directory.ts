@@ -77,16 +77,13 @@ export const makeDirectory = async (top: string, name: string): Promise<string> 
 };
 
 /** Removes from an agent's clone what could make the next git there run programs, hide files or look elsewhere. */
-export const removePlanted = async (gitDir: string): Promise<void> =>
-  void (await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name)))));
+export const removePlanted = async (gitDir: string): Promise<void> => {
+  for (const path of planted.map((name) => join(gitDir, name)))
+    // There is rarely anything, and a check is cheaper than a removal.
+    if ((await lstat(path).catch(() => null)) !== null) await rm(path, { recursive: true, force: true });
+};
 
 const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/grafts"];
-
-/** Checks first: there is rarely anything, and a check is cheaper than a removal. */
-const removeIfThere = async (path: string): Promise<void> => {
-  if ((await lstat(path).catch(() => null)) === null) return;
-  await rm(path, { recursive: true, force: true });
-};
 
 /** Replaces whatever is at the path, also a directory or a link. Where nothing was, it is durable only if that is asked for. */
 export const replace = async (path: string, text: string, { durable = false } = {}): Promise<void> => {
