@@ -1,5 +1,5 @@
 import { lstat } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
 import { absentIn, pathBytes, pathList, shownPath } from "./path-bytes.ts";
@@ -21,7 +21,7 @@ import { importCaptured } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
-import { hasOwnWork, headOf, withInner } from "./submodule.ts";
+import { hasOwnWork, headOf, isReal, withInner } from "./submodule.ts";
 import { restoreUntouched, takeModes } from "./untouched.ts";
 import { staysInside, type Tree } from "./wall.ts";
 
@@ -141,7 +141,7 @@ const withoutApart = async (context: GitContext, adding: Adding): Promise<readon
   // A diff beside the agent works in another git directory.
   const paths = await apartOf(ownDirectory(context, worktreeId));
   // Git takes no path that leads through a link.
-  const isReached = await Promise.all(paths.map((path) => isInDirectories(adding.path, path)));
+  const isReached = await Promise.all(paths.map((path) => isReal(dirname(join(adding.path, path)))));
   const apart = paths.filter((_, nth) => isReached[nth]);
   if (apart.length === 0) return apart;
   const indexed = await listFiles(context, adding, "--", ...apart);
@@ -151,14 +151,6 @@ const withoutApart = async (context: GitContext, adding: Adding): Promise<readon
   const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}`);
   await stageEntries(context, adding, [...gone, ...stdout.split("\0").filter(Boolean)]);
   return apart;
-};
-
-/** Whether all directories above the path are there, none of them a link. */
-const isInDirectories = async (root: string, path: string): Promise<boolean> => {
-  const parts = path.split("/").slice(0, -1);
-  const above = parts.map((_, nth) => join(root, ...parts.slice(0, nth + 1)));
-  const found = await Promise.all(above.map((each) => lstat(each).catch(() => null)));
-  return found.every((each) => each?.isDirectory() === true);
 };
 
 /** Adds every file to the index. Resolves to what git does not take. */

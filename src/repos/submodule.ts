@@ -69,7 +69,9 @@ export const hasUncommitted = async (context: GitContext, worktree: Worktree, pa
 export const ownText = async (file: string): Promise<string> =>
   ((await isReal(file)) ? await smallTextOf(file) : null) ?? "";
 
-const isReal = async (path: string): Promise<boolean> => (await realpath(path).catch(() => null)) === path;
+/** Whether there is something, and no link on the way. */
+export const isReal = async (path: string): Promise<boolean> =>
+  (await realpath(path).catch(() => null)) === path;
 
 const isAsCloned = async (gitDir: string): Promise<boolean> => {
   const logs = join(gitDir, "logs");
