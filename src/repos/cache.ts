@@ -16,7 +16,7 @@ import {
   unlessRefused,
 } from "./git-context.ts";
 import { removeLeftovers, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
-import { listOwned, readOwner } from "./owner-file.ts";
+import { readOwners } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { type CachedRepo, RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
@@ -103,10 +103,8 @@ const makeClone = async (locked: LockedContext, repo: CachedRepo, aside?: string
 };
 
 /** This instance's worktrees of a repository. */
-const worktreesOf = async (locked: LockedContext, key: string): Promise<Worktree[]> => {
-  const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
-  return owned.flatMap((each) => (each?.worktree.repoKey === key ? [each.worktree] : []));
-};
+const worktreesOf = async (locked: LockedContext, key: string): Promise<Worktree[]> =>
+  (await readOwners(locked)).map(({ worktree }) => worktree).filter(({ repoKey }) => repoKey === key);
 
 /**
  * Keeps saved work whole; `lenders`: the clone that it borrowed from was replaced. Of damaged work a copy stays, and what can

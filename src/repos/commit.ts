@@ -29,11 +29,8 @@ export const inspectWorktree = async (context: GitContext, worktree: Worktree): 
   const { agent, head, headTree, tip, tree, kept } = await capture(context, worktree);
   await noteKept(context, worktree, kept);
   const files = await changedFiles(context, ownDir, { from: baseSha ?? emptyTree, to: tree });
-  const diffStat = { files: files.length, insertions: 0, deletions: 0 };
-  for (const { insertions, deletions } of files) {
-    diffStat.insertions += insertions;
-    diffStat.deletions += deletions;
-  }
+  const sum = (lines: "insertions" | "deletions") => files.reduce((all, file) => all + file[lines], 0);
+  const diffStat = { files: files.length, insertions: sum("insertions"), deletions: sum("deletions") };
   const own = [...new Set([head, tip])].filter((commit) => commit !== null);
   const not = baseSha === null ? [] : ["--not", baseSha];
   const count =

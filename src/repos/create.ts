@@ -32,7 +32,7 @@ import {
 } from "./git-context.ts";
 import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
 import { ignoredStill, ignoredWork, markAgentWork } from "./left-out.ts";
-import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
+import { listOwned, readOwner, readOwners, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
 import { readNewObjects } from "./new-objects.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
@@ -128,7 +128,7 @@ export const createRepos = (request: {
     furtherWorktrees: async (worktreeId: string): Promise<Worktree[]> => {
       const ids = (await listOwned(context)).filter((id) => id !== worktreeId && mainId(id) === worktreeId);
       const found = await Promise.all(ids.map((id) => readOwner(context, id)));
-      return found.flatMap((owned) => (owned === null ? [] : [owned.worktree]));
+      return found.flatMap((owned) => owned?.worktree ?? []);
     },
     /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
@@ -136,9 +136,9 @@ export const createRepos = (request: {
     worktreeSince: async (id: string): Promise<Date | null> => (await readOwner(context, id))?.since ?? null,
     /** Whether a worktree of the repository is on the branch. */
     hasWorktreeOn: async (repoUrl: string, branch: string): Promise<boolean> => {
-      const all = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
-      const own = all.flatMap((owned) => (owned?.worktree.branch === branch ? [owned.worktree.repoUrl] : []));
-      return own.map(repositoryName).includes(repositoryName(repoUrl));
+      const name = repositoryName(repoUrl);
+      const own = (await readOwners(context)).filter(({ worktree }) => worktree.branch === branch);
+      return own.some(({ worktree }) => repositoryName(worktree.repoUrl) === name);
     },
     /** Removes unfinished files that a crash left under the root. Call it at the start; one service uses a root. */
     clearRoot: () => removeTornOwners(context),

@@ -44,7 +44,7 @@ const OwnerFile = z.object({
   /** Content that cannot be saved, because of which the directory is kept: `nested repository at vendor/x`. */
   kept: z.array(z.string()),
   /** New work of agents that git ignores, as bytes, one character each. */
-  ignored: z.array(z.string()).default([]),
+  ignored: z.array(z.string()),
   /** The commit of its branch that the service pushed last, as the remote showed it. */
   pushed: sha.nullable(),
 });
@@ -124,7 +124,7 @@ type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
 /** Makes this instance the owner of the worktree. Durable when it resolves. */
 export const writeOwner = async (context: GitContext, { worktree, ...facts }: OwnerFacts): Promise<void> => {
   const { path: _path, gitDir: _gitDir, ownDir: _ownDir, cacheDir: _cacheDir, ...named } = worktree;
-  const usual = { kept: [], pushed: null, since: new Date() };
+  const usual = { kept: [], ignored: [], pushed: null, since: new Date() };
   const file = { version: 2, ...usual, ...facts, worktree: named, instance: context.settings.podName };
   await mkdir(ownerDirectory(context), { recursive: true });
   await writeFileAtomic(ownerFile(context, worktree.worktreeId), `${JSON.stringify(file, null, 2)}\n`);
@@ -141,6 +141,12 @@ export const listOwned = async (context: GitContext): Promise<string[]> => {
     .map((name) => name.slice(0, -suffix.length))
     .filter(isWorktreeId)
     .toSorted();
+};
+
+/** The owner files of all worktrees under the root. */
+export const readOwners = async (context: GitContext): Promise<OwnerFile[]> => {
+  const all = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
+  return all.filter((owned) => owned !== null);
 };
 
 /** Removes unfinished owner files that a kill of the service left. */
