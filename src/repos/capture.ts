@@ -13,11 +13,12 @@ import {
   type AgentClone,
 } from "./clone.ts";
 import { filledPointers } from "./lfs.ts";
-import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { runGit, unlessRefused, type GitContext, type Where } from "./git-context.ts";
 import { find, repositoriesIn } from "./find.ts";
 import { listFiles, stageEntries } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCaptured } from "./import.ts";
+import { ignoredOf } from "./left-out.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
@@ -261,17 +262,13 @@ const findSpecial = async (context: GitContext, adding: Adding, left: readonly s
     repositories.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
   const isInner = (path: string): boolean => submodules.keys().some((owner) => path.startsWith(`${owner}/`));
   const inner = repositories.filter(isInner);
-  const nested = repositories.filter((path) => !isInner(path));
+  const outer = repositories.filter((path) => !isInner(path));
+  const ignored = new Map(await ignoredOf(context, adding, outer));
+  const nested = outer.filter((path) => !ignored.has(path));
   const files = found.filter(({ path }) => !path.endsWith("/.git") && !isInner(path));
   const large = await beyond(context, adding, { files, most });
   const hasRules = found.some(({ path }) => /(^|\/)\.gitattributes$/.test(path));
-  const special = { nested, inner, large, submodules, hasRules };
-  if (nested.length === 0) return special;
-  const asked = { input: pathList(nested), encoding: "latin1" } as const;
-  const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
-  const isIgnored = new Set(ignored?.stdout.split("\0"));
-  const isWanted = (name: string): boolean => !isIgnored.has(name);
-  return { ...special, nested: nested.filter(isWanted) };
+  return { nested, inner, large, submodules, hasRules };
 };
 
 /** The largest of the new and changed files, so that the others have at most so many bytes in all. Paths are bytes. */

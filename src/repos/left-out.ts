@@ -7,6 +7,7 @@ import { readOwner, writeOwner } from "./owner-file.ts";
 import { absentIn, pathList, shownPath } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
 import { hasUncommitted } from "./submodule.ts";
+import type { Tree } from "./wall.ts";
 
 /** Patterns of the files that Claude Code keeps for itself. It hides them by `.git/info/exclude`, too. */
 export const runtimeFiles = (
@@ -75,12 +76,12 @@ const newIgnored = async (context: GitContext, worktree: Worktree): Promise<stri
   return work;
 };
 
-/** Those that git ignores, with the pattern that says so. */
-const ignoredOf = async (context: GitContext, worktree: Worktree, paths: string[]) => {
+/** Those that git ignores, with the pattern that says so. One with `!` says the opposite. */
+export const ignoredOf = async (context: GitContext, tree: Tree, paths: string[]) => {
   if (paths.length === 0) return [];
   const call = { input: pathList(paths), encoding: "latin1" } as const;
-  const asking = runGitOrNull(context, worktree, ["check-ignore", "--verbose", "-z", "--stdin"], call);
+  const asking = runGitOrNull(context, tree, ["check-ignore", "--verbose", "-z", "--stdin"], call);
   const said = (await unlessRefused(asking, () => null))?.stdout ?? "";
-  const found = said.matchAll(/[^\0]*\0\d*\0([^\0]*)\0([^\0]+)\0/g);
+  const found = said.matchAll(/[^\0]*\0\d*\0(?!!)([^\0]*)\0([^\0]+)\0/g);
   return Array.from(found, ([, pattern = "", path = ""]): [string, string] => [path, pattern]);
 };
