@@ -24,10 +24,7 @@ import { careForSaved, packAnew, remoteIds, tidy } from "./saved.ts";
 import { otherFormat, repoKey, shallowRepository } from "./url.ts";
 
 /** Brings the cached clone of a repository up to date, or makes it, under its lock. @throws RepoError `clone_failed` */
-export const fetchRepo = (
-  context: GitContext,
-  request: { url: string; allowLocal: boolean },
-): Promise<CachedRepo> =>
+export const fetchRepo = (context: GitContext, request: { url: string; allowLocal: boolean }) =>
   attempt(context, "clone_failed", `fetch ${request.url}`, async () => {
     // The setting may have changed since the job was accepted.
     const url = parseRepoUrl(request.url, request);

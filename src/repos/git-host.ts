@@ -15,10 +15,7 @@ import { RepoError, type PullRequest, type Worktree } from "./repos.ts";
 import { withoutAlias } from "./ssh-alias.ts";
 
 /** Opens or finds the pull request of a pushed branch. `reason`: why there is none, or another base. @throws RepoError */
-export const openPullRequest = async (
-  context: GitContext,
-  request: PullRequest,
-): Promise<{ url: string | null; reason: string | null }> => {
+export const openPullRequest = async (context: GitContext, request: PullRequest) => {
   const { baseRef, baseSha, branch, repoUrl } = request.worktree;
   const without = (reason: string) => ({ url: null, reason });
   const repo = await gitHostOf(context, repoUrl);

@@ -81,13 +81,9 @@ export const pushedDirectory = (cacheDir: string): string => join(dirname(cacheD
 const pushedFile = (worktree: Worktree): string =>
   join(pushedDirectory(worktree.cacheDir), createHash("sha256").update(branchRef(worktree)).digest("hex"));
 
-/** Most commits of one push that are noted: of a larger one, a later run cannot leave out the oldest. */
-const mostNoted = 1000;
-
 /** Notes commits as the service's own before they are pushed: after a crash they might count as those of others. */
 export const noteOwn = async (worktree: Worktree, ids: readonly string[]): Promise<void> => {
   if (ids.length === 0) return;
   await mkdir(pushedDirectory(worktree.cacheDir), { recursive: true, mode: 0o700 });
-  const lines = ids.slice(0, mostNoted).map((id) => `${id}\n`);
-  await appendFile(pushedFile(worktree), lines.join(""));
+  await appendFile(pushedFile(worktree), ids.map((id) => `${id}\n`).join(""));
 };

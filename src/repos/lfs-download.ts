@@ -119,11 +119,7 @@ const removeLeftovers = async (directory: string): Promise<void> => {
 };
 
 /** From a repository on this disk. */
-const copyContents = async (
-  context: GitContext,
-  { repoUrl, cacheDir }: Worktree,
-  missing: Pointer[],
-): Promise<void> => {
+const copyContents = async (context: GitContext, { repoUrl, cacheDir }: Worktree, missing: Pointer[]) => {
   const path = repoUrl.replace(/^file:\/\//, "");
   for (const { path: file, content } of missing) {
     const places = [join(path, ".git"), path, `${path}.git`];

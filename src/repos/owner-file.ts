@@ -107,7 +107,9 @@ const mostRead = 10_000;
 
 const readFacts = async (file: string): Promise<z.infer<typeof OwnerFile> | null> => {
   const text = await readFile(file, { encoding: "utf8", flag: nonBlocking.read }).catch(unlessExhausted);
-  return OwnerFile.safeParse(parseJson(text)).data ?? null;
+  // A foreign or unfinished file.
+  const value: unknown = await new Response(text).json().catch(() => null);
+  return OwnerFile.safeParse(value).data ?? null;
 };
 
 /** With the machine at its limits, nothing is known about the file. */
@@ -161,12 +163,3 @@ export const namesIn = (directory: string): Promise<string[]> =>
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw error;
   });
-
-const parseJson = (text: string | null): unknown => {
-  try {
-    return text === null ? null : JSON.parse(text);
-  } catch {
-    // A foreign or unfinished file.
-    return null;
-  }
-};

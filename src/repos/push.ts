@@ -22,10 +22,7 @@ import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { saveRefs } from "./saved.ts";
 
 /** Pushes the branch alone. `isPushed` false: it is checked out there, and was saved here. @throws RepoError `push_failed` */
-export const pushBranch = (
-  context: GitContext,
-  worktree: Worktree,
-): Promise<{ isPushed: boolean; warnings: string[] }> =>
+export const pushBranch = (context: GitContext, worktree: Worktree) =>
   attempt(context, "push_failed", `push the branch ${worktree.branch} to ${worktree.repoUrl}`, async () => {
     const ref = branchRef(worktree);
     const { tip, refs, push } = await readyToPush(context, worktree);
