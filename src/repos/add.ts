@@ -41,13 +41,10 @@ import { addSubmodules, movesSubmodule } from "./submodules.ts";
 import { indexOf, scratchOf } from "./wall.ts";
 
 /**
- * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
- * the tag `baseRef`. Empty `baseRef`: SERVICE_BASE_REF, else the remote's default branch. Without a repository it is empty.
- *
- * An existing worktree of this id is reused, and takes over what others have pushed to its branch where that is a
- * fast-forward; where it is not, `behind` says so. If its directory is missing, it is made again at the same path, from its
- * branch as it was saved or pushed. One of another instance, which the caller knows to be lost, becomes this instance's.
- * @throws RepoError `worktree_failed`
+ * Makes a worktree: a clone that borrows from the cached clone, with a new branch from the branch or tag `baseRef`; empty:
+ * SERVICE_BASE_REF, else the remote's default branch. An existing one of this id is reused, also another instance's that the
+ * caller knows to be lost: what others have pushed is taken over where that is a fast-forward, else `behind` says so. Where its
+ * directory is missing, it is made again from its branch as saved or pushed. @throws RepoError `worktree_failed`
  */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
   const { wanted = nothing } = request;
@@ -259,9 +256,8 @@ const branchInTheWay = (refs: Refs, branch: string): string[] => {
 };
 
 /**
- * Takes over what others have pushed to a worktree's branch, as last fetched, into a clean tree: a fast-forward, or a rewritten
- * branch when the worktree has nothing that was not pushed. Where that is not possible, nothing is changed, and `behind` is a
- * sentence for user and agent. Otherwise `atRemote` tells the agent what the remote has.
+ * Takes over what others have pushed to a worktree's branch into a clean tree: a fast-forward, or a rewritten branch over one
+ * that was pushed as it is. Else nothing is changed, and `behind` tells user and agent. `atRemote` tells what the remote has.
  */
 const catchUp = async (context: GitContext, owned: OwnerFile): Promise<Worktree> => {
   const { worktree, pushed } = owned;

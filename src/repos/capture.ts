@@ -240,9 +240,8 @@ const mostAdded = 2 ** 30;
 const fewBytes = 65_536;
 
 /**
- * What git does not ignore and cannot take: directories with a repository of their own, and files beyond the most that one
- * save takes, which may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes
- * nothing. Paths are bytes.
+ * What git does not ignore and cannot take: repositories, and files beyond the most that one save takes, which may hold nothing
+ * and yet take hours to read. `inner`: repositories in submodules, where git takes nothing. Paths are bytes.
  */
 const findSpecial = async (context: GitContext, adding: Adding, left: readonly string[]) => {
   const most = Math.min(context.settings.maxRepoBytes, mostAdded);
@@ -289,9 +288,8 @@ const beyond = async (
 };
 
 /**
- * Commits of the agent's clone that neither the remote nor the base has. Only those that are no ancestor of another,
- * newest first. The cached clone knows what the remote has; the agent may have made remote-tracking refs of any kind.
- * `pushed`: the commit that the service pushed, if that counts as saved. It does not when the job fails after the push.
+ * Commits of the agent's clone that neither the cached clone (the agent may have made refs of any kind) nor the base has; newest
+ * first, and no ancestor of another. `pushed`: what the service pushed, if that counts as saved: not in a job that then fails.
  */
 export const unsavedCommits = async (
   context: GitContext,

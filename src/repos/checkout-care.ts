@@ -51,9 +51,8 @@ export type SpecialEntries = Size & {
 export type Size = { files: number; bytes: number };
 
 /**
- * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees
- * that contain each other can stand for any number of files. `taken`: what counts towards the limits already.
- * @throws RepoError `worktree_failed` when the commit exceeds the limits
+ * Finds what needs care in a commit before its checkout: a few small trees that contain each other can stand for any number of
+ * files. `taken`: what counts towards the limits already. @throws RepoError when the commit exceeds the limits
  */
 export const specialEntries = async (
   context: GitContext,

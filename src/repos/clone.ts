@@ -63,9 +63,8 @@ export type AgentClone = {
 };
 
 /**
- * Reads it as text, so that nothing an agent wrote can steer git; a damaged line names nothing. `filesOnly`: as if there were
- * none, and its files are changes since the base.
- * @throws NotCaptured when it leads out of the worktree
+ * Reads it as text, so that nothing an agent wrote can steer git. `filesOnly`: as if there were none, and its files are changes
+ * since the base. @throws NotCaptured when it leads out of the worktree
  */
 export const readAgentClone = async (context: GitContext, worktree: Worktree, { filesOnly = false } = {}) => {
   const { gitDir: dir, baseSha } = worktree;

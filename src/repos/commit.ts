@@ -65,9 +65,8 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
   });
 
 /**
- * Gives the worktree the files of a commit, and its branch the commit `tip`: all that is different goes, but ignored files
- * and what git does not take. Another commit than the tip is checked out on no branch. `from`: the commit that may be checked
- * out there. Resolves to the paths that differed.
+ * Gives the worktree the files of a commit, and its branch the commit `tip`; another one is checked out on no branch. Ignored
+ * files stay. `from`: the commit that may be checked out there. Resolves to the paths that differed.
  */
 export const checkOutCommit = (
   context: GitContext,
@@ -189,10 +188,8 @@ const commitOver = async (
 };
 
 /**
- * Saves everything that the remote does not have as a commit under `refs/service/salvage/{name}` of `saved.git`, and
- * the branch with it: uncommitted files, commits, stashes and other branches. What the ref had before stays a part of it.
- * The worktree stays as it is.
- * @throws RepoError when something that git takes could not be saved
+ * Saves files, commits, stashes and branches that the remote lacks as a commit under `refs/service/salvage/{name}`, which keeps
+ * what it had, and the branch. The worktree stays as it is. @throws RepoError when something that git takes could not be saved
  */
 export const salvage = (context: GitContext, worktree: Worktree, name: string): Promise<Saved> =>
   attempt(context, "worktree_failed", `save what is in the worktree ${worktree.path}`, async () => {

@@ -15,10 +15,8 @@ import { repoKey } from "./url.ts";
 import { indexOf } from "./wall.ts";
 
 /**
- * A change, compared outside the worktree: an agent may work in it meanwhile. Null: a commit of it is not here. Works in a
- * temporary git directory that borrows the objects of the clones: it reads no configuration that an agent can write, and
- * changes nothing that an agent uses.
- * @throws RepoError `worktree_failed`
+ * A change, compared while an agent may work: in a temporary git directory, which borrows the objects of the clones, reads no
+ * configuration of an agent, and changes nothing. Null: a commit of it is not here. @throws RepoError `worktree_failed`
  */
 export const diffChange = (context: GitContext, request: DiffRequest): Promise<Diff | null> =>
   attempt(context, "worktree_failed", "compare the files", async () => {

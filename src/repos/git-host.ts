@@ -99,9 +99,8 @@ export const addToBody = (
 type Creation = { url: string; private: boolean };
 
 /**
- * Creates the repository on the git host if the server itself says that there is none, under the owner that the URL names:
- * an organisation, or the user that the token belongs to. Resolves to a sentence about it, or null.
- * @throws RepoError `clone_failed`
+ * Creates a repository that the server itself says is missing, under the owner that the URL names: an organisation, or the
+ * token's user. Resolves to a sentence about it, or null. @throws RepoError `clone_failed`
  */
 export const createMissing = (context: GitContext, { url, private: isPrivate }: Creation) =>
   attempt(context, "clone_failed", `check for ${url}`, async (): Promise<string | null> => {

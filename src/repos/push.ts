@@ -85,9 +85,8 @@ const writeTracking = async ({ gitDir, branch }: Worktree, { refs, tip }: { refs
 };
 
 /**
- * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
- * what only a real push shows (hooks, protected branches). Resolves to a warning when the branch is checked out there.
- * @throws RepoError `push_failed`
+ * Asks the remote whether it takes pushes, and sends nothing: hooks and protected branches do not count. Resolves to a warning
+ * when the branch is checked out there. @throws RepoError `push_failed`
  */
 export const tryPush = (context: GitContext, worktree: Worktree): Promise<string | null> =>
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
@@ -156,9 +155,8 @@ const requireShown = async (context: GitContext, { branch, repoUrl: url }: Workt
 };
 
 /**
- * Whether the remote, as last fetched, has everything of the worktree: no uncommitted file, no commit that is on none of
- * its branches, no nested repository. False whenever that is not sure: the caller then saves the work before it removes
- * anything. No agent may run in the worktree. Rejects only with the signal's reason.
+ * Whether the remote, as last fetched, has everything of the worktree, where no agent may run. False whenever that is not sure:
+ * the caller then saves the work. Rejects only with the signal's reason.
  */
 export const isPushed = async (context: GitContext, worktree: Worktree): Promise<boolean> => {
   try {

@@ -10,9 +10,8 @@ import type { Worktree } from "./repos.ts";
 import { emptyScratch } from "./wall.ts";
 
 /**
- * Whether a submodule holds anything that its remote may lack; true whenever that is not sure. Without: it is not checked
- * out, or its commit and files are those that the index names, and its logs tell of nothing but clone and checkout.
- * `path`: bytes, one character each; `commit`: the one that the worktree's index names.
+ * Whether a submodule holds anything that its remote may lack, or that is not sure: it is checked out otherwise than the index's
+ * `commit`, or its logs tell of more than clone and checkout. `path`: bytes.
  */
 export const hasOwnWork = async (
   context: GitContext,

@@ -53,10 +53,8 @@ type Adding = {
 };
 
 /**
- * Checks out the submodules of what a worktree has checked out, each at the commit that it names, from a cached clone of
- * its own: where nothing is yet. The agent's clone then has them as git would, under `.git/modules`. Resolves to the
- * worktree with what is to be said.
- * @throws RepoError with the submodule's name: its declaration is refused, it cannot be fetched, or it is too much
+ * Checks out submodules of a worktree where nothing is yet, each at the commit that is named, from a cached clone of its own:
+ * the agent's clone has them as git would. Resolves to the worktree with what is to be said. @throws RepoError that names one
  */
 export const addSubmodules = (
   context: GitContext,
