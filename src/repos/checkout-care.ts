@@ -102,7 +102,6 @@ export const leaveOutEscapingLinks = async ({ path }: Pick<Worktree, "path">, li
   return escaping;
 };
 
-/** Warnings about what the checkout lacks. */
 export const checkoutWarnings = async (
   { path }: Worktree,
   { submodules, attributes }: SpecialEntries,

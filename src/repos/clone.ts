@@ -111,7 +111,6 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
 /** All but objects and the index, which only git reads, is read at once: 64 MiB at most. */
 const [isObject, small] = ["-path objects/* ! -path objects/info/alternates -o -path index", "-size -65537k"];
 
-/** What the service reads of an agent's clone. */
 const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".split(" ");
 
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);

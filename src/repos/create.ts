@@ -121,7 +121,6 @@ export const createRepos = (request: {
     removeWorktree: on((git, { worktreeId }: Pick<Worktree, "worktreeId">) =>
       mutex.runExclusive(worktreeId, () => removeWorktree(git, worktreeId)),
     ),
-    /** The worktree with this id as in its owner file, or null. */
     findWorktree: async (worktreeId: string): Promise<Worktree | null> =>
       (await readOwner(context, worktreeId))?.worktree ?? null,
     /** The worktrees of further repositories beside this one. */
@@ -130,7 +129,6 @@ export const createRepos = (request: {
       const found = await Promise.all(ids.map((id) => readOwner(context, id)));
       return found.flatMap((owned) => owned?.worktree ?? []);
     },
-    /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
     /** When it was checked out; null: there is none of this id. */
     worktreeSince: async (id: string): Promise<Date | null> => (await readOwner(context, id))?.since ?? null,

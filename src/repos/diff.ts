@@ -42,8 +42,10 @@ const compareIn = async (context: GitContext, scratch: Scratch): Promise<Diff | 
   const { tree: to, ...rest } = sides;
   const between = { from: sides.base ?? emptyTree, to };
   const files = await withSizes(context, gitDir, await changedFiles(context, gitDir, between));
-  const text = request.format === "patch" ? patchBetween : textBetween;
-  return { ...rest, files, ...(await text(context, gitDir, { ...between, ...request, files })) };
+  const compared = request.format === "patch" ? patchBetween : textBetween;
+  const { latin1, truncated } = await compared(context, gitDir, { ...between, ...request, files });
+  const bytes = Buffer.from(latin1, "latin1");
+  return { ...rest, files, text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
 };
 
 type Scratch = { gitDir: string; cacheDir: string; owned: OwnerFile | null; request: DiffRequest };
@@ -116,19 +118,14 @@ export const changedFiles = async (context: GitContext, gitDir: string, { from, 
 };
 
 const withSizes = async (context: GitContext, gitDir: string, entries: readonly Entry[]) => {
-  const found = await objectsAt(
-    context,
-    gitDir,
-    entries.flatMap(({ ids }) => ids),
-  );
+  const all = entries.flatMap(({ ids }) => ids);
+  const found = await objectsAt(context, gitDir, all);
   const sizeOf = (nth: number): number => found[nth]?.size ?? 0;
   return entries.map(({ ids: _ids, ...file }, nth) => ({
     ...file,
     size: Math.max(sizeOf(2 * nth), sizeOf(2 * nth + 1)),
   }));
 };
-
-type Text = Pick<Diff, "text" | "truncated" | "lossy">;
 
 /** Most paths that git is told to pass over: arguments have a length. */
 const mostPassedOver = 500;
@@ -142,35 +139,24 @@ const patchBetween = async (
   context: GitContext,
   gitDir: string,
   { from, to, maxBytes, files }: Between & DiffRequest & { files: ChangedFile[] },
-): Promise<Text> => {
+) => {
   const passed = files.filter((file) => cannotFit(file, maxBytes)).slice(0, mostPassedOver);
   for (const file of passed) file.left_out = true;
   const paths = passed.flatMap(({ path, old_path }) => (old_path === null ? [path] : [path, old_path]));
-  const reader = createPatchReader(
-    files.filter(({ left_out }) => !left_out),
-    maxBytes,
-  );
+  const printed = files.filter(({ left_out }) => !left_out);
+  const reader = createPatchReader(printed, maxBytes);
   const options = ["--patch", "--binary", "--full-index"];
   const args = [...compare, ...options, from, to, "--", ...paths.map((path) => `:(exclude,literal)${path}`)];
   await runGit(context, gitDir, args, { config, encoding: "latin1", onOutput: reader.read });
-  const bytes = Buffer.from(reader.end(), "latin1");
-  const truncated = files.some(({ left_out }) => left_out);
-  return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+  return { latin1: reader.end(), truncated: files.some(({ left_out }) => left_out) };
 };
 
 /** Names or statistics, cut at the end of a line. */
-const textBetween = async (
-  context: GitContext,
-  gitDir: string,
-  { from, to, format, maxBytes }: Between & DiffRequest,
-): Promise<Text> => {
-  const option = format === "stat" ? "--stat" : "--name-only";
-  const { stdout } = await runGit(context, gitDir, [...compare, option, from, to], {
-    config,
-    encoding: "latin1",
-  });
+const textBetween = async (context: GitContext, gitDir: string, asked: Between & DiffRequest) => {
+  const { from, to, format, maxBytes } = asked;
+  const args = [...compare, format === "stat" ? "--stat" : "--name-only", from, to];
+  const { stdout } = await runGit(context, gitDir, args, { config, encoding: "latin1" });
   const truncated = stdout.length > maxBytes;
-  const text = truncated ? stdout.slice(0, stdout.lastIndexOf("\n", maxBytes) + 1) : stdout;
-  const bytes = Buffer.from(text, "latin1");
-  return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+  const cut = stdout.slice(0, stdout.lastIndexOf("\n", maxBytes) + 1);
+  return { latin1: truncated ? cut : stdout, truncated };
 };

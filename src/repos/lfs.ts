@@ -45,12 +45,10 @@ const contentsOf = async (context: GitContext, worktree: Tree, ids: string[]) =>
   const small = found.flatMap((each) => (each?.type === "blob" && each.size < 1000 ? `${each.id}\n` : []));
   const reading = { input: small.join(""), encoding: "latin1" } as const;
   const { stdout } = await runGit(context, worktree, ["cat-file", "--batch"], reading);
-  return new Map(
-    Array.from(stdout.matchAll(pointer), ([, id = "", hash = "", size]) => [
-      id,
-      { hash, size: Number(size) },
-    ]),
-  );
+  const contents = new Map<string, Content>();
+  for (const [, id = "", hash = "", size] of stdout.matchAll(pointer))
+    contents.set(id, { hash, size: Number(size) });
+  return contents;
 };
 
 const pointer =

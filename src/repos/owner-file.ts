@@ -37,7 +37,6 @@ const OwnerFile = z.object({
   worktree: Facts,
   /** The instance that owns it. */
   instance: z.string(),
-  /** When it was checked out. */
   since: z.iso.datetime(),
   /** Throwaway worktrees only: the worktree whose state it has and whose objects it borrows. */
   source: z.string().nullable(),
@@ -77,7 +76,6 @@ export const locate = (context: GitContext, id: string, repoKey: string | null) 
   return { path, gitDir: join(path, ".git"), ownDir: ownDirectory(context, id), cacheDir };
 };
 
-/** The service's git directory of a worktree. */
 export const ownDirectory = (context: GitContext, id: string): string =>
   join(ownerDirectory(context), `${id}.git`);
 

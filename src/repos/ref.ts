@@ -66,7 +66,6 @@ export const resolveBase = async (context: GitContext, request: BaseRequest): Pr
   throw new RepoError("worktree_failed", message);
 };
 
-/** Prefix of the refs of the remote's branches. */
 export const remoteBranches = "refs/remotes/origin/";
 
 /**

@@ -14,7 +14,6 @@ export type CachedRepo = {
   url: string;
   /** First 12 hex digits of the sha256 of the normalised URL. */
   key: string;
-  /** Absolute path of the bare clone. */
   gitDir: string;
   /** What the caller should know about the cached clone, a sentence each. */
   warnings: string[];

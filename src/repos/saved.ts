@@ -15,7 +15,6 @@ import { withRepositoryLock } from "./repository-lock.ts";
  * leaves the remote's: others after a fetch when the remote has dropped some.
  */
 
-/** Refs of saved work. */
 const savedRefs = ["refs/heads", "refs/service/salvage"];
 
 /** The commits and tags that the remote had at the last fetch. `lasting`: without branches of jobs. */

@@ -136,7 +136,6 @@ const readDeclared = async (context: GitContext, { from, commit, url }: Super): 
   return declaredIn(stdout);
 };
 
-/** @throws RepoError */
 const permitted = (
   { settings }: GitContext,
   entry: Declared,

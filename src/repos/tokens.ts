@@ -6,7 +6,6 @@ import type { HostedRepo } from "../contract/repository-url.ts";
 import { orAborted } from "../lib/wait.ts";
 import { callHost, HostError, limitOf, refusalOf } from "./host-call.ts";
 
-/** Tokens for the git host. */
 export type Tokens = {
   /**
    * Call it for each use: an app's token is valid for an hour. It is for this repository alone; null: for all that the app
@@ -99,7 +98,6 @@ type Mint = (repo: HostedRepo | null) => Promise<{ token: string; expiresAt: Dat
 /** A token that expires sooner is replaced: a push must not outlive it. */
 const renewalMs = 300_000;
 
-/** Base of the host's REST API. */
 const apiBase = (gitHost: string): string =>
   gitHost === "github.com" ? "https://api.github.com" : `https://${gitHost}/api/v3`;
 
