@@ -246,12 +246,13 @@ const fewBytes = 65_536;
 const findSpecial = async (context: GitContext, adding: Adding, left: readonly string[]) => {
   const most = Math.min(context.settings.maxRepoBytes, mostAdded);
   const some = `+${Math.min(fewBytes, most)}c`;
-  const stdout = await find(context, adding.path, [
-    ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
-    ...["-name", ".git", "-prune", "-printf", "0\\t%P\\0", "-o"],
-    ...["-name", ".gitattributes", "-printf", "0\\t%P\\0", "-o"],
-    ...["-type", "f", "-size", some, "-printf", "%s\\t%P\\0"],
-  ]);
+  const wanted = [
+    [".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
+    ["-name", ".git", "-prune", "-printf", "0\\t%P\\0", "-o"],
+    ["-name", ".gitattributes", "-printf", "0\\t%P\\0", "-o"],
+    ["-type", "f", "-size", some, "-printf", "%s\\t%P\\0"],
+  ];
+  const stdout = await find(context, adding.path, wanted.flat());
   const found = Array.from(stdout.matchAll(/(\d+)\t([^\0]+)\0/g), ([, size, path = ""]) => ({
     path,
     size: Number(size),

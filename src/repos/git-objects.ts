@@ -1,7 +1,5 @@
 import { type GitContext, runGit, type Where } from "./git-context.ts";
 
-type Found = { id: string; type: string; size: number };
-
 /** What git has under each name (`main^{commit}`, `{id}:{path}`); null: nothing. */
 export const objectsAt = async (context: GitContext, where: Where, names: readonly string[]) => {
   if (names.length === 0) return [];

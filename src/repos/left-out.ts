@@ -56,12 +56,13 @@ export const ignoredStill = async ({ path }: Worktree, ignored: string[]): Promi
 };
 
 const newIgnored = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
-  const stdout = await find(context, worktree.path, [
-    ...["-mindepth", "1", "-name", ".git", "-prune", "-print0"],
-    ...["-o", "-type", "d", "(", "-false", ...named(directories), ")", "-prune"],
-    ...["-o", "-newercm", markOf(worktree), "(", "-type", "f", "-o", "-type", "l", ")"],
-    ...["!", "(", "-false", ...named(files), ")", "-print0"],
-  ]);
+  const wanted = [
+    ["-mindepth", "1", "-name", ".git", "-prune", "-print0"],
+    ["-o", "-type", "d", "(", "-false", ...named(directories), ")", "-prune"],
+    ["-o", "-newercm", markOf(worktree), "(", "-type", "f", "-o", "-type", "l", ")"],
+    ["!", "(", "-false", ...named(files), ")", "-print0"],
+  ];
+  const stdout = await find(context, worktree.path, wanted.flat());
   const paths = stdout.split("\0").flatMap((path) => (["", "./.git"].includes(path) ? [] : [path.slice(2)]));
   const repositories = repositoriesIn(paths);
   const ownerOf = (path: string) => repositories.find((repository) => path.startsWith(`${repository}/`));
