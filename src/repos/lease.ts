@@ -19,24 +19,21 @@ import type { Worktree } from "./repos.ts";
  * | is any other                                                            | the push is refused |
  */
 
-/** `label`: id, author and subject of a commit, for people. */
-type Commit = { id: string; author: string; label: string };
-
-/** `lost`: commits of others that a push would leave behind. `own`: ids of commits that only the worktree has. */
-export type Exchange = { lost: Commit[]; own: string[] };
-
 /** The branch at the remote, as last fetched; null: it has none. */
 export const tipAtRemote = async ({ cacheDir, branch }: Worktree): Promise<string | null> => {
   const name = `${remoteBranches}${branch}`;
   return (await readRefs(cacheDir, [name])).get(name) ?? null;
 };
 
-/** Compares a commit of the worktree with what its branch has at the remote. Both are in the service's git directory. */
+/**
+ * Compares a commit of the worktree with what its branch has at the remote. `lost`: commits of others that a push would leave
+ * behind, for people. `own`: ids of commits that only the worktree has.
+ */
 export const compareWithRemote = async (
   context: GitContext,
   worktree: Worktree,
   { tip, theirs }: { tip: string; theirs: string | null },
-): Promise<Exchange> => {
+): Promise<{ lost: string[]; own: string[] }> => {
   const { cacheDir, baseSha } = worktree;
   const others = [...(await readRefs(cacheDir, remoteRefs))].filter(
     ([name]) => name !== `${remoteBranches}${worktree.branch}`,
@@ -57,7 +54,7 @@ export const compareWithRemote = async (
   const input = missing.map(({ id }) => `${id}\n`).join("");
   const show = ["diff-tree", "--stdin", "--root", "-r", "-c", "--name-only"];
   const shown = (await runGit(context, worktree.ownDir, show, { input })).stdout.split("\n");
-  return { lost: missing.filter(({ id }) => shown.includes(id)), own };
+  return { lost: missing.flatMap(({ id, label }) => (shown.includes(id) ? [label] : [])), own };
 };
 
 /** `left`: only the first side of a symmetric difference has them. */

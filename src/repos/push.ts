@@ -13,7 +13,7 @@ import { checkFilters } from "./filters.ts";
 import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { listFiles } from "./git-index.ts";
 import { importCommits } from "./import.ts";
-import { compareWithRemote, type Exchange, noteOwn, tipAtRemote } from "./lease.ts";
+import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { runtimeFiles } from "./left-out.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
@@ -70,10 +70,8 @@ const pushUnderLease = async (
   }
 };
 
-const leavesBehind = (branch: string, lost: Exchange["lost"]): string => {
-  const labels = lost.map(({ label }) => label);
-  return `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${some(labels)}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
-};
+const leavesBehind = (branch: string, lost: string[]): string =>
+  `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${some(lost)}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
 
 /** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
 const writeTracking = async ({ gitDir, branch }: Worktree, { refs, tip }: { refs: Refs; tip: string }) => {
