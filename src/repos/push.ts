@@ -28,8 +28,7 @@ export const pushBranch = (context: GitContext, worktree: Worktree) =>
     const { tip, refs, push } = await readyToPush(context, worktree);
     if (tip === null) throw new Error(`the worktree has no branch ${worktree.branch}`);
     const warnings = await checkFilters(context, worktree, tip);
-    const isPushed = !(await isCheckedOut(context, worktree));
-    if (isPushed) await pushUnderLease(context, worktree, { tip, push });
+    const isPushed = await pushUnderLease(context, worktree, { tip, push });
     const saved = savedDirOf(worktree.cacheDir);
     // An older one would count as newer work than a rewritten branch.
     if (!isPushed || (await readRefs(saved, [ref])).has(ref))
@@ -47,12 +46,12 @@ const keptHere = ({ branch, repoUrl }: Worktree): string =>
 
 type Push = (options: string[], ...refs: string[]) => Promise<void>;
 
-/** Pushes when no commit of others is left behind. A branch that moved in the meantime is fetched and looked at again. */
+/** Pushes when no commit of others is left behind; false: the branch is checked out there. One that moved meanwhile is fetched and looked at again. */
 const pushUnderLease = async (
   context: GitContext,
   worktree: Worktree,
   { tip, push }: { tip: string; push: Push },
-): Promise<void> => {
+): Promise<boolean> => {
   const { repoUrl: url, branch } = worktree;
   const ref = branchRef(worktree);
   for (let tries = 1; ; tries++) {
@@ -60,8 +59,10 @@ const pushUnderLease = async (
     const { lost, own } = await compareWithRemote(context, worktree, { tip, theirs });
     if (lost.length > 0) throw new RepoError("push_failed", leavesBehind(branch, lost));
     await noteOwn(worktree, own);
+    if (await isCheckedOut(context, worktree)) return false;
     try {
-      return await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
+      await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
+      return true;
     } catch (error) {
       const isStale = error instanceof GitError && /\(stale info\)/.test(error.said);
       if (!isStale || tries === 3) throw error;
