@@ -35,19 +35,16 @@ import {
   writeOwner,
 } from "./owner-file.ts";
 import { isAncestor, isRefName, remoteBranches, resolveBase } from "./ref.ts";
-import { type AddWorktree, RepoError, type Wanted, type Worktree } from "./repos.ts";
-import { remoteIds, restoreSaved, savedIn } from "./saved.ts";
+import { type AddWorktree, RepoError, savedDirOf, type Wanted, type Worktree } from "./repos.ts";
+import { remoteIds, restoreSaved } from "./saved.ts";
 import { addSubmodules, movesSubmodule } from "./submodules.ts";
 import { indexOf, scratchOf } from "./wall.ts";
 
 /**
- * Makes a worktree: a clone that borrows its objects from the cached clone, with a new branch from `origin/{baseRef}` or
- * the tag `baseRef`. Empty `baseRef`: SERVICE_BASE_REF, else the remote's default branch. Without a repository it is empty.
- *
- * An existing worktree of this id is reused, and takes over what others have pushed to its branch where that is a
- * fast-forward; where it is not, `behind` says so. If its directory is missing, it is made again at the same path, from its
- * branch as it was saved or pushed. One of another instance, which the caller knows to be lost, becomes this instance's.
- * @throws RepoError `worktree_failed`
+ * Makes a worktree: a clone that borrows from the cached clone, with a new branch from the branch or tag `baseRef`; empty:
+ * SERVICE_BASE_REF, else the remote's default branch. An existing one of this id is reused, also another instance's that the
+ * caller knows to be lost: what others have pushed is taken over where that is a fast-forward, else `behind` says so. Where its
+ * directory is missing, it is made again from its branch as saved or pushed. @throws RepoError `worktree_failed`
  */
 export const addWorktree = async (context: GitContext, request: AddWorktree): Promise<Worktree> => {
   const { wanted = nothing } = request;
@@ -122,11 +119,7 @@ const forkOf = async (
   return fork?.stdout.trim() ?? baseSha;
 };
 
-const makeOrRepair = async (
-  context: GitContext,
-  request: AddWorktree,
-  existing: OwnerFile | null,
-): Promise<Worktree> => {
+const makeOrRepair = async (context: GitContext, request: AddWorktree, existing: OwnerFile | null) => {
   const { repo, worktreeId } = request;
   const { path } = locate(context, worktreeId, null);
   if (existing === null && (await lstat(path).catch(() => null)) !== null)
@@ -145,11 +138,7 @@ const makeOrRepair = async (
   }
 };
 
-const make = async (
-  context: GitContext,
-  request: AddWorktree,
-  existing: OwnerFile | null,
-): Promise<Worktree> => {
+const make = async (context: GitContext, request: AddWorktree, existing: OwnerFile | null) => {
   const { repo, worktreeId, branch } = request;
   const [repoKey, repoUrl] = repo === null ? [null, ""] : [repo.key, repo.url];
   const paths = locate(context, worktreeId, repoKey);
@@ -189,13 +178,13 @@ const requireNew = (refs: Refs, { branch, baseRef, repo }: AddWorktree): void =>
   throw new RepoError("worktree_failed", message);
 };
 
-/** The refs of the remote, and the branch as it was saved. */
+/** The refs of the remote, and the branch as it was saved. `saved`: the git directory that has both. */
 const readSaved = async (
   context: GitContext,
   { cacheDir, url, branch }: { cacheDir: string; url: string; branch: string },
 ): Promise<{ saved: string; refs: Refs }> => {
-  const saved = savedIn(cacheDir);
-  if (existsSync(saved)) await restoreSaved(context, saved, { url, cacheDir });
+  const saved = existsSync(savedDirOf(cacheDir)) ? savedDirOf(cacheDir) : cacheDir;
+  if (saved !== cacheDir) await restoreSaved(context, cacheDir, url);
   const own = await readRefs(saved, [`refs/heads/${branch}`]);
   return { saved, refs: new Map([...(await readRefs(cacheDir, remoteRefs)), ...own]) };
 };
@@ -267,9 +256,8 @@ const branchInTheWay = (refs: Refs, branch: string): string[] => {
 };
 
 /**
- * Takes over what others have pushed to a worktree's branch, as last fetched, into a clean tree: a fast-forward, or a rewritten
- * branch when the worktree has nothing that was not pushed. Where that is not possible, nothing is changed, and `behind` is a
- * sentence for user and agent. Otherwise `atRemote` tells the agent what the remote has.
+ * Takes over what others have pushed to a worktree's branch into a clean tree: a fast-forward, or a rewritten branch over one
+ * that was pushed as it is. Else nothing is changed, and `behind` tells user and agent. `atRemote` tells what the remote has.
  */
 const catchUp = async (context: GitContext, owned: OwnerFile): Promise<Worktree> => {
   const { worktree, pushed } = owned;
@@ -328,10 +316,7 @@ const takeOver = async (
   return true;
 };
 
-/**
- * Removes a worktree of the service with all its content, and nothing else: the caller has saved it before. Each step can
- * be repeated. The owner file is removed last: the next call finishes an interrupted removal.
- */
+/** Removes a worktree of the service, whose work the caller has saved. It can be repeated: the owner file goes last. */
 export const removeWorktree = (context: GitContext, worktreeId: string): Promise<void> =>
   attempt(context, "worktree_failed", `remove the worktree ${worktreeId}`, () =>
     removeDirectory(context, worktreeId),

@@ -15,22 +15,16 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import { removeLeftovers, replace, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
-import { listOwned, readOwner } from "./owner-file.ts";
+import { removeLeftovers, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
+import { readOwners } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
-import { type CachedRepo, RepoError, savedDirOf } from "./repos.ts";
+import { type CachedRepo, RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { careForSaved, generationOf, packAnew, remoteIds, tidy } from "./saved.ts";
+import { careForSaved, packAnew, remoteIds, tidy } from "./saved.ts";
 import { otherFormat, repoKey, shallowRepository } from "./url.ts";
 
-/**
- * Brings a repository's cached clone up to date, under its lock; makes the clone when there is none.
- * @throws RepoError `clone_failed`
- */
-export const fetchRepo = (
-  context: GitContext,
-  request: { url: string; allowLocal: boolean },
-): Promise<CachedRepo> =>
+/** Brings the cached clone of a repository up to date, or makes it, under its lock. @throws RepoError `clone_failed` */
+export const fetchRepo = (context: GitContext, request: { url: string; allowLocal: boolean }) =>
   attempt(context, "clone_failed", `fetch ${request.url}`, async () => {
     // The setting may have changed since the job was accepted.
     const url = parseRepoUrl(request.url, request);
@@ -46,11 +40,9 @@ export const fetchRepo = (
 
 const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> => {
   const { url, gitDir } = repo;
-  const saved = savedDirOf(gitDir);
-  const isOfBefore = (await generationOf(gitDir)) === "";
-  let isBad = isOfBefore && existsSync(gitDir) && existsSync(saved);
-  if (isOfBefore && !isBad) await replaceClone(locked, repo, saved);
-  else if (!isBad) {
+  let isBad = false;
+  if (!existsSync(gitDir)) await makeClone(locked, repo);
+  else {
     await restoreGitDirectory(locked, gitDir, { url, bare: true });
     try {
       await fetchAll(locked, url, gitDir);
@@ -64,11 +56,7 @@ const update = async (locked: LockedContext, repo: CachedRepo): Promise<void> =>
 };
 
 /** Makes anew what is damaged when git's failure comes from damage. Resolves to warnings about it; none: it is not damaged. */
-export const replaceIfDamaged = async (
-  context: GitContext,
-  repo: CachedRepo,
-  error: unknown,
-): Promise<string[]> => {
+export const replaceIfDamaged = async (context: GitContext, repo: CachedRepo, error: unknown) => {
   if (!mayBeDamage(error)) return [];
   const { key, url, gitDir } = repo;
   return withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) =>
@@ -84,34 +72,36 @@ const asideOf = (locked: LockedContext, { key }: CachedRepo, kind = ""): string 
 /** Clones a damaged cache anew. The old one stays beside it, under another name. Resolves to warnings about it. */
 const cloneAnew = async (locked: LockedContext, repo: CachedRepo): Promise<string[]> => {
   const aside = asideOf(locked, repo);
-  await replaceClone(locked, repo, aside);
+  await makeClone(locked, repo, aside);
   const cloned = `The cached clone of ${repo.url} was damaged and has been cloned anew. The old one is ${aside}.`;
   return [cloned, ...(await careOrMend(locked, repo, [aside]))];
 };
 
 /**
- * Clones, and gives the clone that is there another name: one of an earlier version, which has saved work in it, becomes
- * `saved.git`. What the remote had when it was asked last is copied as far as it can be read, since worktrees borrow it.
- * A clone with the final name is complete.
+ * Clones. `aside`: the new name of the damaged clone that is there. What worktrees borrow from that is copied as far as it can
+ * be read: what the remote had when it was asked last, and their bases. A clone with the final name is complete.
  */
-const replaceClone = async (locked: LockedContext, repo: CachedRepo, aside: string): Promise<void> => {
+const makeClone = async (locked: LockedContext, repo: CachedRepo, aside?: string): Promise<void> => {
   const { key, url, gitDir } = repo;
   const fresh = join(cacheDirectory(locked, key), `clone-${randomUUID()}`);
-  const old = existsSync(gitDir) ? gitDir : aside;
   try {
     await cloneAll(locked, url, fresh);
-    await replace(join(fresh, "generation"), randomUUID(), { durable: true });
-    const ids = [...(await readRefs(old, [...remoteRefs, "refs/service/submodules"])).values()];
-    const bringing = { where: fresh, lenders: [old], without: await remoteIds(fresh), into: fresh };
-    await bringReadable(locked, [...new Set(ids)], bringing);
-    if (old !== aside) await rename(old, aside);
-    if (aside === savedDirOf(gitDir))
-      await rename(join(aside, "lfs"), join(fresh, "lfs")).catch(() => undefined);
+    if (aside !== undefined) {
+      const refs = await readRefs(gitDir, [...remoteRefs, "refs/service/submodules"]);
+      const bases = (await worktreesOf(locked, key)).flatMap(({ baseSha }) => baseSha ?? []);
+      const bringing = { where: fresh, lenders: [gitDir], without: await remoteIds(fresh), into: fresh };
+      await bringReadable(locked, [...new Set([...refs.values(), ...bases])], bringing);
+      await rename(gitDir, aside);
+    }
     await rename(fresh, gitDir);
   } finally {
     await rm(fresh, { recursive: true, force: true });
   }
 };
+
+/** This instance's worktrees of a repository. */
+const worktreesOf = async (locked: LockedContext, key: string): Promise<Worktree[]> =>
+  (await readOwners(locked)).map(({ worktree }) => worktree).filter(({ repoKey }) => repoKey === key);
 
 /**
  * Keeps saved work whole; `lenders`: the clone that it borrowed from was replaced. Of damaged work a copy stays, and what can
@@ -128,8 +118,7 @@ const careOrMend = async (locked: LockedContext, repo: CachedRepo, lenders?: str
   }
   const aside = asideOf(locked, repo, "-saved");
   await cp(saved, aside, { recursive: true, preserveTimestamps: true });
-  const owned = await Promise.all((await listOwned(locked)).map((id) => readOwner(locked, id)));
-  const own = owned.flatMap((each) => (each?.worktree.repoKey === key ? [each.worktree.ownDir] : []));
+  const own = (await worktreesOf(locked, key)).map(({ ownDir }) => ownDir);
   const lasting = await remoteIds(cacheDir, { lasting: true });
   const lost = await packAnew(locked, saved, { lasting, lenders: [...(lenders ?? []), ...own] });
   for (const ref of lost)
@@ -198,10 +187,7 @@ export const fetchOptions = [
   "--no-show-forced-updates",
 ];
 
-/**
- * Whether a cached clone is damaged (by a crash of the machine, a deletion), of which git's failure may be the sign. Only
- * a check says so: git reports much the same when the connection broke or the disk is full.
- */
+/** Whether a clone is damaged. Only a check says so: git reports much the same of a broken connection and a full disk. */
 const isDamaged = async (locked: LockedContext, gitDir: string, error: unknown): Promise<boolean> => {
   if (!mayBeDamage(error)) return false;
   // As a crash of the machine leaves it; fsck does not look into files.

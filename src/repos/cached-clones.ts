@@ -6,7 +6,7 @@ import { textOf, urlOfConfig, withoutLeftovers } from "./git-directory.ts";
 import { pushedDirectory } from "./lease.ts";
 import { namesIn } from "./owner-file.ts";
 import { withRepositoryLock } from "./repository-lock.ts";
-import { savedIn } from "./saved.ts";
+import { savedDirOf } from "./repos.ts";
 import { repoKey } from "./url.ts";
 
 /** Keys of all cached clones. Null: that of jobs without a repository. */
@@ -16,10 +16,7 @@ const keysOf = async ({ settings }: GitContext): Promise<(string | null)[]> => {
   return names.includes(noRepository) ? [...keys, null] : keys;
 };
 
-/**
- * Deletes the salvage refs and job branches of every repository that were saved, and whose last commit was made, before
- * `before`. Their objects go when the saved work is packed anew. Resolves to how many refs it deleted.
- */
+/** Deletes refs that were saved, and whose last commit was made, before `before`: their objects go later. Resolves to how many. */
 export const expireRefs = async (context: GitContext, before: Date): Promise<number> => {
   let expired = 0;
   for (const key of await keysOf(context)) {
@@ -36,7 +33,7 @@ const forgetPushed = async (directory: string, before: Date): Promise<void> => {
 };
 
 const expireIn = async (context: GitContext, key: string | null, before: Date): Promise<number> => {
-  const gitDir = savedIn(cacheGitDir(context, key));
+  const gitDir = savedDirOf(cacheGitDir(context, key));
   if ((await lstat(gitDir).catch(() => null)) === null) return 0;
   const format = "--format=%(committerdate:unix) %(refname) %(objectname)";
   const list = ["for-each-ref", format, "refs/service/salvage", "refs/heads"];
@@ -57,10 +54,7 @@ const expireIn = async (context: GitContext, key: string | null, before: Date): 
 
 type CacheUsage = { key: string; url: string; bytes: number; damaged: string[] };
 
-/**
- * The cached clones with their sizes on disk, and the damaged ones that lie beside them. One whose configuration an agent
- * has changed is listed without a URL.
- */
+/** The cached clones with their sizes, and the damaged ones beside them. One whose configuration was changed has no URL. */
 export const cacheUsage = async (context: GitContext): Promise<CacheUsage[]> => {
   const { signal } = context;
   const found: CacheUsage[] = [];

@@ -1,9 +1,8 @@
 import { lstat } from "node:fs/promises";
-import { join } from "node:path";
-import { runCommand } from "../lib/command.ts";
+import { dirname, join } from "node:path";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
-import { absentIn, pathBytes, shownPath } from "./path-bytes.ts";
+import { absentIn, pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import {
   apartOf,
   branchRef,
@@ -14,12 +13,16 @@ import {
   type AgentClone,
 } from "./clone.ts";
 import { filledPointers } from "./lfs.ts";
-import { runGit, runGitOrNull, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { runGit, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { find, repositoriesIn } from "./find.ts";
+import { listFiles, stageEntries } from "./git-index.ts";
+import { objectsAt } from "./git-objects.ts";
 import { importCaptured } from "./import.ts";
+import { ignoredOf } from "./left-out.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
-import { hasOwnWork, headOf, withInner } from "./submodule.ts";
+import { hasOwnWork, headOf, isReal, withInner } from "./submodule.ts";
 import { restoreUntouched, takeModes } from "./untouched.ts";
 import { staysInside, type Tree } from "./wall.ts";
 
@@ -60,8 +63,7 @@ export const capture = async (
   await runGit(context, behind, ["read-tree", "-i", "--reset", headTree]);
   const filled = await filledPointers(context, behind);
   const { staged, skipped } = await readAgentIndex(context, behind, { agent, headTree });
-  const stage = ["update-index", "-z", "--index-info"];
-  if (staged !== "") await runGit(context, behind, stage, { input: pathBytes(staged) });
+  await stageEntries(context, behind, staged);
   const hidden = await absentIn(worktree.path, [...(owned?.leftOut ?? []), ...skipped]);
   const index = await indexHiding(context, behind, [...hidden, ...filled]);
   const adding = { ...behind, index };
@@ -69,44 +71,26 @@ export const capture = async (
   const kept = await addAll(context, adding, { live, apart, headTree });
   if (filled.length > 0) {
     const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
-    const input = pathBytes(filled.map((path) => `${path}\0`).join(""));
-    await runGit(context, adding, unhide, { input });
+    await runGit(context, adding, unhide, { input: pathList(filled) });
     await takeModes(context, adding);
   }
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
   await importCaptured(context, adding, { commits, tree, head });
-  return { agent, owned, head, headTree, tip, tree, index, isStaged: staged !== "", kept };
+  return { agent, owned, head, headTree, tip, tree, index, isStaged: staged.length > 0, kept };
 };
 
 /** What the ids of the agent's clone name; what is missing, or of another kind, is left out. `commits`: all, to be saved. */
-const readTips = async (
-  context: GitContext,
-  tree: Worktree & Tree,
-  { head, refs, tips }: AgentClone,
-): Promise<Pick<Captured, "head" | "headTree" | "tip"> & { commits: string[] }> => {
+const readTips = async (context: GitContext, tree: Worktree & Tree, { head, refs, tips }: AgentClone) => {
   const names = [`${head}^{commit}`, `${head}^{tree}`, `${refs.get(branchRef(tree))}^{commit}`, ...tips];
-  const input = names.map((name) => `${name}\n`).join("");
-  const check = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
-  const lines = (await runGit(context, tree, check, { input })).stdout.split("\n");
-  const found = lines.map((line) => /^([0-9a-f]{40}) (commit|tree|tag)$/.exec(line));
-  const [commit, files, tip] = found.map((match) => match?.[1]);
-  const commits = tips.filter((id, nth) => {
-    const [, named, type] = found[nth + 3] ?? [];
-    return named === id && type !== "tree";
-  });
-  return { head: commit ?? null, headTree: files ?? emptyTree, tip: tip ?? null, commits };
+  const [commit, files, tip, ...found] = await objectsAt(context, tree, names);
+  const isCommit = (nth: number): boolean => ["commit", "tag"].includes(found[nth]?.type ?? "");
+  const commits = tips.filter((id, nth) => found[nth]?.id === id && isCommit(nth));
+  return { head: commit?.id ?? null, headTree: files?.id ?? emptyTree, tip: tip?.id ?? null, commits };
 };
 
-/**
- * Opens a worktree whose commits all have their history: what an agent's `git fetch --depth` left out, the cached clone
- * has or fetches.
- * @throws NotCaptured when the history stays cut
- */
-export const readWhole = async (
-  context: GitContext,
-  worktree: Worktree,
-): Promise<Awaited<ReturnType<typeof openWorktree>>> => {
+/** Opens a worktree, and completes a history that `git fetch --depth` of the agent cut. @throws NotCaptured where that fails */
+export const readWhole = async (context: GitContext, worktree: Worktree) => {
   const opened = await openWorktree(context, worktree);
   const { agent } = opened;
   if ((await lstat(join(agent.dir, "shallow")).catch(() => null)) === null) return opened;
@@ -122,29 +106,26 @@ export const readWhole = async (
   throw new NotCaptured(why);
 };
 
-/**
- * What the agent staged, for `update-index`, and the paths that its index has as not checked out (a sparse checkout).
- * Paths are bytes, one character each. Nothing when the index is missing or broken.
- */
+/** What the agent staged, as entries, and the paths outside of its sparse checkout. Nothing of a broken index. */
 const readAgentIndex = async (
   context: GitContext,
   worktree: Worktree,
   { agent, headTree }: Pick<Captured, "agent" | "headTree">,
-): Promise<{ staged: string; skipped: string[] }> => {
+): Promise<Record<"staged" | "skipped", string[]>> => {
   const index = join(agent.dir, "index");
-  const none = { staged: "", skipped: [] };
+  const none = { staged: [], skipped: [] };
   if ((await lstat(index).catch(() => null))?.isFile() !== true) return none;
   const read = async (...args: string[]): Promise<string[]> =>
     (await runGit(context, { ...worktree, index }, args, { encoding: "latin1" })).stdout.split("\0");
   const reading = async () => {
     const fields = await read("diff-index", "--cached", "--raw", "--no-renames", "-z", headTree);
-    const lines = fields.flatMap((field, nth) => {
+    const staged = fields.flatMap((field, nth) => {
       const [, , mode, , id, status] = /^:(\d+) (\d+) (\w+) (\w+) ([A-Z])$/.exec(field) ?? [];
-      return mode === undefined || status === "U" ? [] : [`${mode} ${id}\t${fields[nth + 1]}\0`];
+      return mode === undefined || status === "U" ? [] : [`${mode} ${id}\t${fields[nth + 1]}`];
     });
     const listed = await read("ls-files", "-v", "-z");
     const skipped = listed.flatMap((entry) => (/^s /i.test(entry) ? [entry.slice(2)] : []));
-    return { staged: lines.join(""), skipped };
+    return { staged, skipped };
   };
   return unlessRefused(reading(), () => none);
 };
@@ -161,25 +142,16 @@ const withoutApart = async (context: GitContext, adding: Adding): Promise<readon
   // A diff beside the agent works in another git directory.
   const paths = await apartOf(ownDirectory(context, worktreeId));
   // Git takes no path that leads through a link.
-  const isReached = await Promise.all(paths.map((path) => isInDirectories(adding.path, path)));
+  const isReached = await Promise.all(paths.map((path) => isReal(dirname(join(adding.path, path)))));
   const apart = paths.filter((_, nth) => isReached[nth]);
   if (apart.length === 0) return apart;
   const indexed = await listFiles(context, adding, "--", ...apart);
   if (indexed.length === 0) return apart;
   const asked = ["ls-tree", "-r", "-z", baseSha ?? emptyTree, "--", ...apart];
   const { stdout } = await runGit(context, ownDir, asked, { encoding: "latin1" });
-  const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}\0`);
-  const input = pathBytes(gone.join("") + stdout);
-  await runGit(context, adding, ["update-index", "-z", "--index-info"], { input });
+  const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}`);
+  await stageEntries(context, adding, [...gone, ...stdout.split("\0").filter(Boolean)]);
   return apart;
-};
-
-/** Whether all directories above the path are there, none of them a link. */
-const isInDirectories = async (root: string, path: string): Promise<boolean> => {
-  const parts = path.split("/").slice(0, -1);
-  const above = parts.map((_, nth) => join(root, ...parts.slice(0, nth + 1)));
-  const found = await Promise.all(above.map((each) => lstat(each).catch(() => null)));
-  return found.every((each) => each?.isDirectory() === true);
 };
 
 /** Adds every file to the index. Resolves to what git does not take. */
@@ -197,9 +169,7 @@ const addAll = async (
     return addAll(context, adding, { live: true, apart: left, headTree });
   }
   if (hasRules) await restoreUntouched(context, adding, headTree);
-  const moved = await movedIn(adding, { nested, submodules });
-  if (moved !== "")
-    await runGit(context, adding, ["update-index", "-z", "--index-info"], { input: pathBytes(moved) });
+  await stageEntries(context, adding, await movedIn(adding, { nested, submodules }));
   const kept = large.map(
     (path) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`,
   );
@@ -228,23 +198,17 @@ const add = async (context: GitContext, adding: Adding, without: string[]): Prom
   return added.stderr;
 };
 
-/** Submodules that have another commit checked out than the index says, as lines for it. */
+/** Submodules that have another commit checked out than the index says, as entries of it. */
 const movedIn = async (
   { path: root }: Adding,
   { nested, submodules }: Pick<Special, "nested" | "submodules">,
-): Promise<string> => {
-  const lines = nested.map(async (path) => {
+): Promise<string[]> => {
+  const entries = nested.map(async (path) => {
     const commit = submodules.get(path);
     const head = commit === undefined ? null : await headOf(root, path);
-    return head === null || head === commit ? "" : `160000 ${head}\t${path}\0`;
+    return head === null || head === commit ? [] : [`160000 ${head}\t${path}`];
   });
-  return (await Promise.all(lines)).join("");
-};
-
-/** Paths of the index, as bytes. */
-export const listFiles = async (context: GitContext, tree: Tree, ...options: string[]): Promise<string[]> => {
-  const { stdout } = await runGit(context, tree, ["ls-files", "-z", ...options], { encoding: "latin1" });
-  return stdout.split("\0").filter((entry) => entry !== "");
+  return (await Promise.all(entries)).flat();
 };
 
 /** The commits of other repositories in the index, by path. Paths are bytes, one character each. */
@@ -276,55 +240,35 @@ const mostAdded = 2 ** 30;
 const fewBytes = 65_536;
 
 /**
- * What git does not ignore and cannot take: directories with a repository of their own, and files beyond the most that one
- * save takes, which may hold nothing and yet take hours to read. `inner`: repositories in submodules, where git takes
- * nothing. Paths are bytes.
+ * What git does not ignore and cannot take: repositories, and files beyond the most that one save takes, which may hold nothing
+ * and yet take hours to read. `inner`: repositories in submodules, where git takes nothing. Paths are bytes.
  */
-const findSpecial = async (
-  context: GitContext,
-  adding: Adding,
-  left: readonly string[],
-): Promise<Special> => {
+const findSpecial = async (context: GitContext, adding: Adding, left: readonly string[]) => {
   const most = Math.min(context.settings.maxRepoBytes, mostAdded);
   const some = `+${Math.min(fewBytes, most)}c`;
-  // `find`, because a large tree would block this process.
-  const { stdout } = await runCommand({
-    command: "/usr/bin/find",
-    args: [
-      ...[".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
-      ...`-name .git -prune -printf 0\\t%P\\0 -o -name .gitattributes -printf 0\\t%P\\0 -o -type f -size ${some} -printf %s\\t%P\\0`.split(
-        " ",
-      ),
-    ],
-    cwd: adding.path,
-    env: { LC_ALL: "C" },
-    encoding: "latin1",
-    timeoutSeconds: context.settings.gitTimeout,
-    signal: context.signal,
-  });
+  const wanted = [
+    [".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
+    ["-name", ".git", "-prune", "-printf", "0\\t%P\\0", "-o"],
+    ["-name", ".gitattributes", "-printf", "0\\t%P\\0", "-o"],
+    ["-type", "f", "-size", some, "-printf", "%s\\t%P\\0"],
+  ];
+  const stdout = await find(context, adding.path, wanted.flat());
   const found = Array.from(stdout.matchAll(/(\d+)\t([^\0]+)\0/g), ([, size, path = ""]) => ({
     path,
     size: Number(size),
   }));
-  const repositories = found.flatMap(({ path }) =>
-    path.endsWith("/.git") ? [path.slice(0, -"/.git".length)] : [],
-  );
+  const repositories = repositoriesIn(found.map(({ path }) => path));
   const submodules =
     repositories.length === 0 ? new Map<string, string>() : await submodulesIn(context, adding);
   const isInner = (path: string): boolean => submodules.keys().some((owner) => path.startsWith(`${owner}/`));
   const inner = repositories.filter(isInner);
-  const nested = repositories.filter((path) => !isInner(path));
+  const outer = repositories.filter((path) => !isInner(path));
+  const ignored = new Map(await ignoredOf(context, adding, outer));
+  const nested = outer.filter((path) => !ignored.has(path));
   const files = found.filter(({ path }) => !path.endsWith("/.git") && !isInner(path));
   const large = await beyond(context, adding, { files, most });
   const hasRules = found.some(({ path }) => /(^|\/)\.gitattributes$/.test(path));
-  const special = { nested, inner, large, submodules, hasRules };
-  if (nested.length === 0) return special;
-  const input = Buffer.concat(nested.map((name) => pathBytes(`${name}\0`)));
-  const asked = { input, encoding: "latin1" } as const;
-  const ignored = await runGitOrNull(context, adding, ["check-ignore", "-z", "--stdin"], asked);
-  const isIgnored = new Set(ignored?.stdout.split("\0"));
-  const isWanted = (name: string): boolean => !isIgnored.has(name);
-  return { ...special, nested: nested.filter(isWanted) };
+  return { nested, inner, large, submodules, hasRules };
 };
 
 /** The largest of the new and changed files, so that the others have at most so many bytes in all. Paths are bytes. */
@@ -345,9 +289,8 @@ const beyond = async (
 };
 
 /**
- * Commits of the agent's clone that neither the remote nor the base has. Only those that are no ancestor of another,
- * newest first. The cached clone knows what the remote has; the agent may have made remote-tracking refs of any kind.
- * `pushed`: the commit that the service pushed, if that counts as saved. It does not when the job fails after the push.
+ * Commits of the agent's clone that neither the cached clone (the agent may have made refs of any kind) nor the base has; newest
+ * first, and no ancestor of another. `pushed`: what the service pushed, if that counts as saved: not in a job that then fails.
  */
 export const unsavedCommits = async (
   context: GitContext,

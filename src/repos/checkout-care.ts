@@ -1,5 +1,6 @@
 import { lstat, mkdir, readFile, readlink, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { some } from "../lib/some.ts";
 import { fetchRepo } from "./cache.ts";
 import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
@@ -9,10 +10,7 @@ import { inside, pathBytes, shownPath } from "./path-bytes.ts";
 import { askHead, resolveBase } from "./ref.ts";
 import { RepoError, type FilesRequest, type Wanted, type Worktree } from "./repos.ts";
 
-/**
- * Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit.
- * @throws RepoError `clone_failed`, `worktree_failed`
- */
+/** Writes the files of a branch or tag to `{into}/{commit}`, unless they are there already. Resolves to the commit. */
 export const checkOutFiles = async (context: GitContext, request: FilesRequest): Promise<string> => {
   const { url, ref, into } = request;
   const { gitDir } = await fetchRepo(context, { url, allowLocal: true });
@@ -42,10 +40,7 @@ export const checkOutFiles = async (context: GitContext, request: FilesRequest):
   });
 };
 
-/**
- * Entries of a commit that need care in a checkout. Paths are bytes, one character each (latin1). `submodules`: their commits
- * by path.
- */
+/** Entries of a commit that need care in a checkout. Paths are bytes. `submodules`: their commits by path. */
 export type SpecialEntries = Size & {
   links: string[];
   submodules: Map<string, string>;
@@ -56,9 +51,8 @@ export type SpecialEntries = Size & {
 export type Size = { files: number; bytes: number };
 
 /**
- * Finds symbolic links, submodules and `.gitattributes` files in a commit. Call this before the checkout: a few small trees
- * that contain each other can stand for any number of files. `taken`: what counts towards the limits already.
- * @throws RepoError `worktree_failed` when the commit exceeds the limits
+ * Finds what needs care in a commit before its checkout: a few small trees that contain each other can stand for any number of
+ * files. `taken`: what counts towards the limits already. @throws RepoError when the commit exceeds the limits
  */
 export const specialEntries = async (
   context: GitContext,
@@ -100,21 +94,14 @@ export const specialEntries = async (
 /** The system's limit, in bytes. */
 const maxPathLength = 4096;
 
-/**
- * Removes links that point out of a fresh working tree, so that nothing outside is read or written through them. Resolves to
- * their paths.
- */
-export const leaveOutEscapingLinks = async (
-  { path }: Pick<Worktree, "path">,
-  links: string[],
-): Promise<string[]> => {
+/** Removes links out of a fresh working tree, so that nothing is read or written through them. Resolves to their paths. */
+export const leaveOutEscapingLinks = async ({ path }: Pick<Worktree, "path">, links: string[]) => {
   const escaping: string[] = [];
   for (const link of links) if (await leadsOut(path, link)) escaping.push(link);
   for (const link of escaping) await rm(inside(path, link), { force: true });
   return escaping;
 };
 
-/** Warnings about what the checkout lacks. */
 export const checkoutWarnings = async (
   { path }: Worktree,
   { submodules, attributes }: SpecialEntries,
@@ -153,15 +140,9 @@ const filtersOf = async (root: string, attributes: string[]): Promise<Set<string
   return names;
 };
 
-const listed = (paths: string[]): string => {
-  const shown = paths.slice(0, 5).map(shownPath).join(", ");
-  return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown;
-};
+const listed = (paths: string[]): string => some(paths.map(shownPath));
 
-/**
- * Whether a link leads out of the working tree at any step, by an absolute path or by `..`. Follows links as the kernel
- * does. A dangling link inside is harmless. Paths are bytes, one character each.
- */
+/** Whether a link leads out of the working tree at any step, as the kernel follows it. One that dangles inside does not. */
 const leadsOut = async (root: string, link: string): Promise<boolean> => {
   const base = Buffer.from(root).toString("latin1");
   const at: string[] = [];

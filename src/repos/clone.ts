@@ -1,9 +1,10 @@
 import { constants, existsSync } from "node:fs";
 import { lstat, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runCommand } from "../lib/command.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import { pathBytes } from "./path-bytes.ts";
+import { find } from "./find.ts";
+import { listFiles } from "./git-index.ts";
+import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
@@ -62,15 +63,10 @@ export type AgentClone = {
 };
 
 /**
- * Reads it as text, so that nothing an agent wrote can steer git; a damaged line names nothing. `filesOnly`: as if there were
- * none, and its files are changes since the base.
- * @throws NotCaptured when it leads out of the worktree
+ * Reads it as text, so that nothing an agent wrote can steer git. `filesOnly`: as if there were none, and its files are changes
+ * since the base. @throws NotCaptured when it leads out of the worktree
  */
-export const readAgentClone = async (
-  context: GitContext,
-  worktree: Worktree,
-  { filesOnly = false } = {},
-): Promise<AgentClone> => {
+export const readAgentClone = async (context: GitContext, worktree: Worktree, { filesOnly = false } = {}) => {
   const { gitDir: dir, baseSha } = worktree;
   const branch = branchRef(worktree);
   if (filesOnly || (await lstat(dir).catch(() => null)) === null) {
@@ -92,25 +88,16 @@ export const readAgentClone = async (
 /** Refs that an agent fetched: of remotes, and of the changes that hosts keep beside branches. Its work is on others. */
 const ofOthers = /^refs\/(remotes|pull|pull-requests|merge-requests|changes)\//;
 
-/**
- * The service must not read for an agent what the agent cannot: other jobs' refs by a link, their objects by a link or by
- * what its clone borrows.
- */
+/** The service must not read for an agent what that cannot: others' refs or objects, by a link or as a borrower. */
 const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void> => {
   const { gitDir, worktreeId } = worktree;
   const refuse = (what: string): never => {
     throw new NotCaptured(`the agent's clone leads out of the worktree and is not read (${what})`);
   };
   if (!(await isDirectory(gitDir))) refuse(".git is no directory");
-  const { stdout } = await runCommand({
-    command: "/usr/bin/find",
-    args: [...partsRead, ...`( -type f -o -type d ) ( ${isObject} -o ${small} ) -o -print -quit`.split(" ")],
-    cwd: gitDir,
-    env: { LC_ALL: "C" },
-    timeoutSeconds: context.settings.gitTimeout,
-    signal: context.signal,
-  });
-  if (stdout !== "") refuse(`.git/${stdout.trim().slice(0, 200)} is no file, or a huge one`);
+  const wrong = `( -type f -o -type d ) ( ${isObject} -o ${small} ) -o -print -quit`.split(" ");
+  const found = await find(context, gitDir, [...partsRead, ...wrong]);
+  if (found !== "") refuse(`.git/${shownPath(found.trim()).slice(0, 200)} is no file, or a huge one`);
   const ownDir = ownDirectory(context, worktreeId);
   const own = lendersOf({ ...worktree, ownDir }).map((lender) => join(lender, "objects"));
   const lenders = (await textOf(join(gitDir, "objects/info/alternates"))).split("\n");
@@ -124,7 +111,6 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
 /** All but objects and the index, which only git reads, is read at once: 64 MiB at most. */
 const [isObject, small] = ["-path objects/* ! -path objects/info/alternates -o -path index", "-size -65537k"];
 
-/** What the service reads of an agent's clone. */
 const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".split(" ");
 
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);
@@ -299,19 +285,15 @@ export const copyIndex = async (from: string, to: string): Promise<void> => {
   }
 };
 
-/**
- * The service's index of a worktree; with paths that count as not checked out, a copy in which those that it has are
- * marked so.
- */
+/** The service's index of a worktree; with paths to hide, a copy in which they count as not checked out. */
 export const indexHiding = async (context: GitContext, tree: Tree, hidden: string[]): Promise<string> => {
   const own = indexOf(tree.ownDir);
   if (hidden.length === 0) return own;
   const index = join(scratchOf(tree.ownDir), "hiding.index");
   await copyIndex(own, index);
   const copy = { ...tree, index };
-  const { stdout } = await runGit(context, copy, ["ls-files", "-z"], { encoding: "latin1" });
-  const known = new Set(stdout.split("\0"));
-  const input = Buffer.concat(hidden.filter((name) => known.has(name)).map((name) => pathBytes(`${name}\0`)));
+  const known = new Set(await listFiles(context, copy));
+  const input = pathList(hidden.filter((name) => known.has(name)));
   const args = ["update-index", "--skip-worktree", "-z", "--stdin"];
   if (input.length > 0) await runGit(context, copy, args, { input });
   return index;

@@ -1,4 +1,4 @@
-import { type How, capture, listFiles, readWhole, unsavedCommits } from "./capture.ts";
+import { type How, capture, readWhole, unsavedCommits } from "./capture.ts";
 import { GitError } from "../lib/git.ts";
 import {
   branchRef,
@@ -12,12 +12,14 @@ import {
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
+import { listFiles } from "./git-index.ts";
+import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
-import { pathBytes } from "./path-bytes.ts";
-import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef } from "./repos.ts";
-import { remoteIds, savedIn, saveRefs } from "./saved.ts";
+import { pathList } from "./path-bytes.ts";
+import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
+import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
 
 /** What the worktree has beyond its base. Its directory must exist. */
@@ -27,11 +29,8 @@ export const inspectWorktree = async (context: GitContext, worktree: Worktree): 
   const { agent, head, headTree, tip, tree, kept } = await capture(context, worktree);
   await noteKept(context, worktree, kept);
   const files = await changedFiles(context, ownDir, { from: baseSha ?? emptyTree, to: tree });
-  const diffStat = { files: files.length, insertions: 0, deletions: 0 };
-  for (const { insertions, deletions } of files) {
-    diffStat.insertions += insertions;
-    diffStat.deletions += deletions;
-  }
+  const sum = (lines: "insertions" | "deletions") => files.reduce((all, file) => all + file[lines], 0);
+  const diffStat = { files: files.length, insertions: sum("insertions"), deletions: sum("deletions") };
   const own = [...new Set([head, tip])].filter((commit) => commit !== null);
   const not = baseSha === null ? [] : ["--not", baseSha];
   const count =
@@ -66,9 +65,8 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
   });
 
 /**
- * Gives the worktree the files of a commit, and its branch the commit `tip`: all that is different goes, but ignored files
- * and what git does not take. Another commit than the tip is checked out on no branch. `from`: the commit that may be checked
- * out there. Resolves to the paths that differed.
+ * Gives the worktree the files of a commit, and its branch the commit `tip`; another one is checked out on no branch. Ignored
+ * files stay. `from`: the commit that may be checked out there. Resolves to the paths that differed.
  */
 export const checkOutCommit = (
   context: GitContext,
@@ -95,13 +93,10 @@ export const fileAtBase = async (
   { ownDir, baseSha }: Worktree,
   { path, maxBytes }: { path: string; maxBytes: number },
 ): Promise<string | null> => {
-  if (baseSha === null) return null;
   const name = `${baseSha}:${path}`;
-  const input = `${name}\n`;
-  const asked = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
-  const [, size] = /^[0-9a-f]{40} blob (\d+)$/m.exec(asked.stdout) ?? [];
-  if (size === undefined) return null;
-  if (Number(size) > maxBytes)
+  const [found] = baseSha === null ? [] : await objectsAt(context, ownDir, [name]);
+  if (found?.type !== "blob") return null;
+  if (found.size > maxBytes)
     throw new RepoError("worktree_failed", `${path} of ${baseSha} has more than ${maxBytes} bytes`);
   return (await runGit(context, ownDir, ["cat-file", "blob", name])).stdout;
 };
@@ -112,11 +107,9 @@ export const pathsAtBase = async (
   { ownDir, baseSha }: Worktree,
   paths: readonly string[],
 ): Promise<string[]> => {
-  if (baseSha === null || paths.length === 0) return [];
-  const input = paths.map((path) => `${baseSha}:${path}\n`).join("");
-  const { stdout } = await runGit(context, ownDir, ["cat-file", "--batch-check"], { input });
-  const lines = stdout.split("\n");
-  return paths.filter((_, nth) => /^[0-9a-f]{40} /.test(lines[nth] ?? ""));
+  const names = baseSha === null ? [] : paths.map((path) => `${baseSha}:${path}`);
+  const found = await objectsAt(context, ownDir, names);
+  return paths.filter((_, nth) => found[nth]);
 };
 
 /** A path of the commits that has one of the texts in its content or name; null: none has. A text is one line. */
@@ -139,16 +132,12 @@ export const pathWith = async (
 };
 
 /** Gives files of the worktree the content that the checked out commit has. Resolves to those that it has. Paths are bytes. */
-export const restoreFiles = async (
-  context: GitContext,
-  worktree: Worktree,
-  paths: readonly string[],
-): Promise<string[]> => {
+export const restoreFiles = async (context: GitContext, worktree: Worktree, paths: readonly string[]) => {
   const { agent } = await openWorktree(context, worktree);
   await runGit(context, worktree, ["read-tree", "-i", "--reset", agent.head ?? emptyTree]);
   const tracked = new Set(await listFiles(context, worktree));
   const restored = paths.filter((path) => tracked.has(path));
-  const input = pathBytes(restored.map((path) => `${path}\0`).join(""));
+  const input = pathList(restored);
   await runGit(context, worktree, ["checkout-index", "--force", "-z", "--stdin"], { input });
   return restored;
 };
@@ -157,11 +146,7 @@ export const restoreFiles = async (
 const mostArguments = 1000;
 
 /** The commits that are no ancestor of another, in the same order; of very many, all. */
-const independent = async (
-  context: GitContext,
-  worktree: Worktree,
-  given: (string | null)[],
-): Promise<string[]> => {
+const independent = async (context: GitContext, worktree: Worktree, given: (string | null)[]) => {
   const commits = [...new Set(given)].filter((commit) => commit !== null);
   if (commits.length < 2 || commits.length > mostArguments) return commits;
   const found = (await inOwn(context, worktree, "merge-base", "--independent", ...commits)).split("\n");
@@ -203,10 +188,8 @@ const commitOver = async (
 };
 
 /**
- * Saves everything that the remote does not have as a commit under `refs/service/salvage/{name}` of `saved.git`, and
- * the branch with it: uncommitted files, commits, stashes and other branches. What the ref had before stays a part of it.
- * The worktree stays as it is.
- * @throws RepoError when something that git takes could not be saved
+ * Saves files, commits, stashes and branches that the remote lacks as a commit under `refs/service/salvage/{name}`, which keeps
+ * what it had, and the branch. The worktree stays as it is. @throws RepoError when something that git takes could not be saved
  */
 export const salvage = (context: GitContext, worktree: Worktree, name: string): Promise<Saved> =>
   attempt(context, "worktree_failed", `save what is in the worktree ${worktree.path}`, async () => {
@@ -239,17 +222,13 @@ const saveAsFarAsGitTakes = async (context: GitContext, worktree: Worktree, name
   }
 };
 
-const save = async (
-  context: GitContext,
-  worktree: Worktree,
-  { name, ...how }: How & { name: string },
-): Promise<Saved> => {
+const save = async (context: GitContext, worktree: Worktree, { name, ...how }: How & { name: string }) => {
   const ref = salvageRef(name);
   const { agent, kept, head, tree, headTree, tip } = await capture(context, worktree, how);
   const unsaved = await unsavedCommits(context, worktree, { agent });
   if (tree === headTree && unsaved.length === 0) return { ref: null, kept };
   const { cacheDir, ownDir } = worktree;
-  const saved = savedIn(cacheDir);
+  const saved = savedDirOf(cacheDir);
   const before = (await readRefs(saved, [ref])).get(ref) ?? null;
   const bringing = { where: saved, without: await remoteIds(cacheDir), into: ownDir };
   if (before !== null) await bringObjects(context, [before], bringing);

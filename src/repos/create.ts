@@ -7,7 +7,7 @@ import { addWorktree, removeWorktree } from "./add.ts";
 import { fetchRepo } from "./cache.ts";
 import { cacheUsage, expireRefs } from "./cached-clones.ts";
 import { checkOutFiles } from "./checkout-care.ts";
-import { hasDirectory, keepApart } from "./clone.ts";
+import { keepApart } from "./clone.ts";
 import {
   captureCommit,
   checkOutCommit,
@@ -32,13 +32,12 @@ import {
 } from "./git-context.ts";
 import { addToBody, createMissing, openPullRequest } from "./git-host.ts";
 import { ignoredStill, ignoredWork, markAgentWork } from "./left-out.ts";
-import { listOwned, readOwner, removeTornOwners, worktreePath } from "./owner-file.ts";
+import { listOwned, readOwner, readOwners, removeTornOwners, worktreePath } from "./owner-file.ts";
 import { mainId } from "./several.ts";
-import { type NewObjects, readNewObjects } from "./new-objects.ts";
+import { readNewObjects } from "./new-objects.ts";
 import { isPushed, pushBranch, tryPush } from "./push.ts";
 import { askHead, baseLeftOut, checkRef } from "./ref.ts";
-import { lends, type Worktree, type WorktreeOnDisk } from "./repos.ts";
-import { savedIn } from "./saved.ts";
+import { savedDirOf, type Worktree } from "./repos.ts";
 import { createTokens, type OnToken } from "./tokens.ts";
 import { checkLocalRepository, repoKey } from "./url.ts";
 import type { Confine } from "./wall.ts";
@@ -78,11 +77,11 @@ export const createRepos = (request: {
     <Request, Result>(run: (context: GitContext, request: Request) => Result) =>
     ({ signal, ...request }: Request & { signal: AbortSignal; jobId?: string }): Result =>
       run({ ...context, signal, jobId: request.jobId }, request as Request);
-  /** A function that takes a worktree, or whatever it is about, and then the signal. */
+  /** A function that takes a worktree, or whatever it is about, and at last the signal. */
   const on =
-    <Subject, Result>(run: (context: GitContext, subject: Subject) => Result) =>
-    (subject: Subject, signal: AbortSignal): Result =>
-      run({ ...context, signal }, subject);
+    <About extends unknown[], Result>(run: (context: GitContext, ...about: About) => Result) =>
+    (...call: [...About, signal: AbortSignal]): Result =>
+      run({ ...context, signal: call.at(-1) as AbortSignal }, ...(call.slice(0, -1) as About));
   /** A worktree is made or removed by one call at a time. */
   const mutex = createKeyedMutex();
   const allowLocal = allowsLocal(settings);
@@ -101,28 +100,20 @@ export const createRepos = (request: {
       mutex.runExclusive(request.worktreeId, () => addWorktree(git, request)),
     ),
     inspect: on(inspectWorktree),
-    commitAll: (worktree: Worktree, message: string, signal: AbortSignal) =>
-      commitAll({ ...context, signal }, worktree, message),
-    checkOutCommit: (worktree: Worktree, to: Parameters<typeof checkOutCommit>[2], signal: AbortSignal) =>
-      checkOutCommit({ ...context, signal }, worktree, to),
-    fileAtBase: (worktree: Worktree, file: Parameters<typeof fileAtBase>[2], signal: AbortSignal) =>
-      fileAtBase({ ...context, signal }, worktree, file),
-    pathsAtBase: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
-      pathsAtBase({ ...context, signal }, worktree, paths),
-    pathWith: (worktree: Worktree, wanted: Parameters<typeof pathWith>[2], signal: AbortSignal) =>
-      pathWith({ ...context, signal }, worktree, wanted),
-    restoreFiles: (worktree: Worktree, paths: readonly string[], signal: AbortSignal) =>
-      restoreFiles({ ...context, signal }, worktree, paths),
+    commitAll: on(commitAll),
+    checkOutCommit: on(checkOutCommit),
+    fileAtBase: on(fileAtBase),
+    pathsAtBase: on(pathsAtBase),
+    pathWith: on(pathWith),
+    restoreFiles: on(restoreFiles),
     keepApart,
     markAgentWork,
     ignoredWork: on(ignoredWork),
     saveBranch: on(saveBranch),
-    salvage: (worktree: Worktree, name: string, signal: AbortSignal) =>
-      salvage({ ...context, signal }, worktree, name),
+    salvage: on(salvage),
     capture: on(captureCommit),
     diff: asked(diffChange),
-    readNewObjects: (worktree: Worktree, objects: NewObjects, signal: AbortSignal) =>
-      readNewObjects({ ...context, signal }, worktree, objects),
+    readNewObjects: on(readNewObjects),
     tryPush: on(tryPush),
     push: on(pushBranch),
     openPullRequest: asked(openPullRequest),
@@ -130,52 +121,44 @@ export const createRepos = (request: {
     removeWorktree: on((git, { worktreeId }: Pick<Worktree, "worktreeId">) =>
       mutex.runExclusive(worktreeId, () => removeWorktree(git, worktreeId)),
     ),
-    /** The worktree with this id as in its owner file, or null. */
     findWorktree: async (worktreeId: string): Promise<Worktree | null> =>
       (await readOwner(context, worktreeId))?.worktree ?? null,
-    /** As `findWorktree`, for an agent that goes on in it: it must find a cached clone that lends. @throws RepoError */
-    resumeWorktree: async (worktreeId: string, signal: AbortSignal): Promise<Worktree | null> => {
-      const worktree = (await readOwner(context, worktreeId))?.worktree ?? null;
-      if (worktree !== null && worktree.repoKey !== null && !lends(worktree.cacheDir))
-        await fetchRepo({ ...context, signal }, { url: worktree.repoUrl, allowLocal: true });
-      return worktree;
-    },
     /** The worktrees of further repositories beside this one. */
     furtherWorktrees: async (worktreeId: string): Promise<Worktree[]> => {
       const ids = (await listOwned(context)).filter((id) => id !== worktreeId && mainId(id) === worktreeId);
       const found = await Promise.all(ids.map((id) => readOwner(context, id)));
-      return found.flatMap((owned) => (owned === null ? [] : [owned.worktree]));
+      return found.flatMap((owned) => owned?.worktree ?? []);
     },
-    /** Ids of all worktrees of the service under the root. */
     listWorktreeIds: () => listOwned(context),
     /** When it was checked out; null: there is none of this id. */
     worktreeSince: async (id: string): Promise<Date | null> => (await readOwner(context, id))?.since ?? null,
     /** Whether a worktree of the repository is on the branch. */
     hasWorktreeOn: async (repoUrl: string, branch: string): Promise<boolean> => {
-      const all = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
-      const own = all.flatMap((owned) => (owned?.worktree.branch === branch ? [owned.worktree.repoUrl] : []));
-      return own.map(repositoryName).includes(repositoryName(repoUrl));
+      const name = repositoryName(repoUrl);
+      const own = (await readOwners(context)).filter(({ worktree }) => worktree.branch === branch);
+      return own.some(({ worktree }) => repositoryName(worktree.repoUrl) === name);
     },
     /** Removes unfinished files that a crash left under the root. Call it at the start; one service uses a root. */
     clearRoot: () => removeTornOwners(context),
     /** The path of a worktree with this id, whether it exists or not. */
     worktreePath: (worktreeId: string) => worktreePath(context, worktreeId),
     /** Git directory with saved work, whether it exists or not. Null: that of jobs without a repository. */
-    savedClone: (key: string | null) => savedIn(cacheGitDir(context, key)),
+    savedClone: (key: string | null) => savedDirOf(cacheGitDir(context, key)),
     /** `repo_key` of the contract. Takes a URL that `parseUrl` gave. */
     keyOf: repoKey,
     /** The worktree's state on disk; null: the service has none of this id under the root. Changes nothing. */
-    readWorktree: async (worktreeId: string): Promise<WorktreeOnDisk | null> => {
+    readWorktree: async (worktreeId: string) => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { source, pushed: _pushed, leftOut: _leftOut, version: _version, ...facts } = owned;
-      const { worktree } = facts;
+      const { worktree, ready, since, instance, source, kept } = owned;
       const looking = [worktree.path, worktree.gitDir].map((path) => lstat(path).catch(() => null));
       const [directory, clone] = await Promise.all(looking);
       const directoryExists = directory?.isDirectory() === true;
+      // Another one after git or somebody else has changed it, as far as the times of its directories tell.
       const changed = `${directory?.mtimeMs} ${clone?.mtimeMs}`;
       const ignored = await ignoredStill(worktree, owned.ignored);
-      return { ...facts, ignored, isThrowaway: source !== null, directoryExists, changed };
+      const isThrowaway = source !== null;
+      return { worktree, ready, since, instance, kept, ignored, isThrowaway, directoryExists, changed };
     },
     expireRefs: on(expireRefs),
     isPushed: on(isPushed),

@@ -6,19 +6,17 @@ import { copyIndex, emptyTree, readRefs, requireDirectory } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, cacheGitDir, runGit } from "./git-context.ts";
 import { restoreGitDirectory } from "./git-directory.ts";
+import { objectsAt } from "./git-objects.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
-import type { Diff, DiffRequest } from "./repos.ts";
+import { type Diff, type DiffRequest, savedDirOf } from "./repos.ts";
 import { createPatchReader } from "./patch-text.ts";
-import { savedIn } from "./saved.ts";
 import { withBorrower } from "./submodule.ts";
 import { repoKey } from "./url.ts";
 import { indexOf } from "./wall.ts";
 
 /**
- * A change, compared outside the worktree: an agent may work in it meanwhile. Null: a commit of it is not here. Works in a
- * temporary git directory that borrows the objects of the clones: it reads no configuration that an agent can write, and
- * changes nothing that an agent uses.
- * @throws RepoError `worktree_failed`
+ * A change, compared while an agent may work: in a temporary git directory, which borrows the objects of the clones, reads no
+ * configuration of an agent, and changes nothing. Null: a commit of it is not here. @throws RepoError `worktree_failed`
  */
 export const diffChange = (context: GitContext, request: DiffRequest): Promise<Diff | null> =>
   attempt(context, "worktree_failed", "compare the files", async () => {
@@ -26,7 +24,11 @@ export const diffChange = (context: GitContext, request: DiffRequest): Promise<D
     const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
     const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
     // Without saved work where git goes behind the wall.
-    const lenders = [cacheDir, head === null ? [] : savedIn(cacheDir), owned?.worktree.ownDir ?? []].flat();
+    const lenders = [
+      cacheDir,
+      head === null ? [] : savedDirOf(cacheDir),
+      owned?.worktree.ownDir ?? [],
+    ].flat();
     return await withBorrower(context, lenders, (gitDir) =>
       compareIn(context, { gitDir, cacheDir, owned, request }),
     );
@@ -40,8 +42,10 @@ const compareIn = async (context: GitContext, scratch: Scratch): Promise<Diff | 
   const { tree: to, ...rest } = sides;
   const between = { from: sides.base ?? emptyTree, to };
   const files = await withSizes(context, gitDir, await changedFiles(context, gitDir, between));
-  const text = request.format === "patch" ? patchBetween : textBetween;
-  return { ...rest, files, ...(await text(context, gitDir, { ...between, ...request, files })) };
+  const compared = request.format === "patch" ? patchBetween : textBetween;
+  const { latin1, truncated } = await compared(context, gitDir, { ...between, ...request, files });
+  const bytes = Buffer.from(latin1, "latin1");
+  return { ...rest, files, text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
 };
 
 type Scratch = { gitDir: string; cacheDir: string; owned: OwnerFile | null; request: DiffRequest };
@@ -58,21 +62,17 @@ const filesNow = async (context: GitContext, { gitDir, owned }: Scratch): Promis
   return { base: worktree.baseSha, head: null, tree, kept };
 };
 
-const commitOf = async (
-  context: GitContext,
-  { gitDir, cacheDir, request }: Scratch,
-  head: string,
-): Promise<Sides | null> => {
+const commitOf = async (context: GitContext, { gitDir, cacheDir, request }: Scratch, head: string) => {
   const { repoUrl, base } = request;
   if ((await lstat(cacheDir).catch(() => null)) !== null)
     await restoreGitDirectory(context, cacheDir, { url: repoUrl, bare: true });
   const isCommit = /^[0-9a-f]{40}$/.test(head);
-  const commit = isCommit ? head : (await readRefs(savedIn(cacheDir), [head])).get(head);
+  const commit = isCommit ? head : (await readRefs(savedDirOf(cacheDir), [head])).get(head);
   if (commit === undefined) return null;
   const wanted = base === null ? [commit] : [commit, base];
-  const input = wanted.map((name) => `${name}^{tree}\n`).join("");
-  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
-  return stdout.includes(" missing\n") ? null : { base, head: commit, tree: commit, kept: [] };
+  const trees = wanted.map((name) => `${name}^{tree}`);
+  const isMissing = (await objectsAt(context, gitDir, trees)).includes(null);
+  return isMissing ? null : { base, head: commit, tree: commit, kept: [] };
 };
 
 type Between = { from: string; to: string };
@@ -92,11 +92,7 @@ const config: [string, string][] = [["core.bigFileThreshold", "64m"]];
 type Entry = ChangedFile & { ids: string[] };
 
 /** The files that differ between two trees, with how many lines of each. Their sizes are not known yet. */
-export const changedFiles = async (
-  context: GitContext,
-  gitDir: string,
-  { from, to }: Between,
-): Promise<Entry[]> => {
+export const changedFiles = async (context: GitContext, gitDir: string, { from, to }: Between) => {
   const args = [...compare, "-z", "--raw", "--numstat", from, to];
   const { stdout } = await runGit(context, gitDir, args, { config });
   const files = new Map<string, Entry>();
@@ -121,21 +117,15 @@ export const changedFiles = async (
   return [...files.values()];
 };
 
-const withSizes = async (
-  context: GitContext,
-  gitDir: string,
-  entries: readonly Entry[],
-): Promise<ChangedFile[]> => {
-  const input = entries.flatMap(({ ids }) => ids.map((id) => `${id}\n`)).join("");
-  const { stdout } = await runGit(context, gitDir, ["cat-file", "--batch-check"], { input });
-  const sizes = stdout.split("\n").map((line) => Number(/^\w+ blob (\d+)$/.exec(line)?.[1] ?? 0));
+const withSizes = async (context: GitContext, gitDir: string, entries: readonly Entry[]) => {
+  const all = entries.flatMap(({ ids }) => ids);
+  const found = await objectsAt(context, gitDir, all);
+  const sizeOf = (nth: number): number => found[nth]?.size ?? 0;
   return entries.map(({ ids: _ids, ...file }, nth) => ({
     ...file,
-    size: Math.max(sizes[2 * nth] ?? 0, sizes[2 * nth + 1] ?? 0),
+    size: Math.max(sizeOf(2 * nth), sizeOf(2 * nth + 1)),
   }));
 };
-
-type Text = Pick<Diff, "text" | "truncated" | "lossy">;
 
 /** Most paths that git is told to pass over: arguments have a length. */
 const mostPassedOver = 500;
@@ -149,35 +139,24 @@ const patchBetween = async (
   context: GitContext,
   gitDir: string,
   { from, to, maxBytes, files }: Between & DiffRequest & { files: ChangedFile[] },
-): Promise<Text> => {
+) => {
   const passed = files.filter((file) => cannotFit(file, maxBytes)).slice(0, mostPassedOver);
   for (const file of passed) file.left_out = true;
   const paths = passed.flatMap(({ path, old_path }) => (old_path === null ? [path] : [path, old_path]));
-  const reader = createPatchReader(
-    files.filter(({ left_out }) => !left_out),
-    maxBytes,
-  );
+  const printed = files.filter(({ left_out }) => !left_out);
+  const reader = createPatchReader(printed, maxBytes);
   const options = ["--patch", "--binary", "--full-index"];
   const args = [...compare, ...options, from, to, "--", ...paths.map((path) => `:(exclude,literal)${path}`)];
   await runGit(context, gitDir, args, { config, encoding: "latin1", onOutput: reader.read });
-  const bytes = Buffer.from(reader.end(), "latin1");
-  const truncated = files.some(({ left_out }) => left_out);
-  return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+  return { latin1: reader.end(), truncated: files.some(({ left_out }) => left_out) };
 };
 
 /** Names or statistics, cut at the end of a line. */
-const textBetween = async (
-  context: GitContext,
-  gitDir: string,
-  { from, to, format, maxBytes }: Between & DiffRequest,
-): Promise<Text> => {
-  const option = format === "stat" ? "--stat" : "--name-only";
-  const { stdout } = await runGit(context, gitDir, [...compare, option, from, to], {
-    config,
-    encoding: "latin1",
-  });
+const textBetween = async (context: GitContext, gitDir: string, asked: Between & DiffRequest) => {
+  const { from, to, format, maxBytes } = asked;
+  const args = [...compare, format === "stat" ? "--stat" : "--name-only", from, to];
+  const { stdout } = await runGit(context, gitDir, args, { config, encoding: "latin1" });
   const truncated = stdout.length > maxBytes;
-  const text = truncated ? stdout.slice(0, stdout.lastIndexOf("\n", maxBytes) + 1) : stdout;
-  const bytes = Buffer.from(text, "latin1");
-  return { text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+  const cut = stdout.slice(0, stdout.lastIndexOf("\n", maxBytes) + 1);
+  return { latin1: truncated ? cut : stdout, truncated };
 };

@@ -1,9 +1,10 @@
 import { join } from "node:path";
+import { some } from "../lib/some.ts";
 import { emptyTree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull } from "./git-context.ts";
 import { listNewObjects, readObjects } from "./new-objects.ts";
-import { pathBytes, shownPath } from "./path-bytes.ts";
+import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { scratchOf } from "./wall.ts";
 
@@ -22,10 +23,7 @@ import { scratchOf } from "./wall.ts";
 export const filtersIn = (text: string): string[] =>
   Array.from(text.matchAll(/(?<![-!\w])filter=(\S+)/g), ([, name = ""]) => name);
 
-/**
- * Looks for what a push of the commit would bring unfiltered. Resolves to warnings.
- * @throws RepoError `push_failed` when it would bring plain text where the repository encrypts
- */
+/** Looks for what a push would bring unfiltered. Resolves to warnings. @throws RepoError where it must be encrypted */
 export const checkFilters = (context: GitContext, worktree: Worktree, tip: string): Promise<string[]> =>
   attempt(context, "push_failed", "look for files that a filter must change", async () => {
     const { baseSha, ownDir } = worktree;
@@ -40,14 +38,15 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
     const { stdout } = await runGit(context, ownDir, listing, { encoding: "latin1" });
     const based = stdout.split("\0").flatMap((line) => (line.startsWith("blob ") ? [line.slice(5)] : []));
     // What the base encrypts stays to be encrypted, also when the agent has changed .gitattributes.
-    const filters = new Map<string, string>();
-    for (const tree of trees)
-      await noteFilters(context, worktree, { tree, lines: [...added, ...based], filters });
-    const heads = await readHeads(context, worktree, { lines: added, filters });
-    const before = await readHeads(context, worktree, { lines: based, filters, most: 100 });
+    const filters = await filtersBy(context, worktree, trees, [...added, ...based]);
+    // A path with a line break would be two objects.
+    const isFiltered = (line: string): boolean => filters.has(line.slice(41)) && !line.includes("\n");
+    const [fresh, old] = [added.filter(isFiltered), based.filter(isFiltered).slice(0, 100)];
+    const files = await readHeads(context, worktree, [...fresh, ...old], filters);
+    const [heads, before] = [files.slice(0, fresh.length), files.slice(fresh.length)];
     const encrypts = (name: string): boolean => {
-      const files = before.filter((file) => file.name === name);
-      return cipherNames.test(name) || (files.length > 0 && files.every(({ head }) => !isText(head)));
+      const known = before.filter((file) => file.name === name);
+      return cipherNames.test(name) || (known.length > 0 && known.every(({ head }) => !isText(head)));
     };
     const plain = heads.filter(({ name, head }) => encrypts(name) && isPlain(name, head));
     if (plain.length > 0) throw new RepoError("push_failed", notEncrypted(plain));
@@ -73,51 +72,42 @@ const notEncrypted = (files: readonly File[]): string =>
 const notFiltered = (files: readonly File[]): string =>
   `A filter of .gitattributes did not run on files of this change, which are committed as they are: ${named(files)}.`;
 
-const named = (files: readonly File[]): string => {
-  const shown = files.slice(0, 5).map(({ path, name }) => `${shownPath(path)} (filter ${shownPath(name)})`);
-  return `${shown.join(", ")}${files.length > 5 ? ` and ${files.length - 5} more` : ""}`;
-};
+const named = (files: readonly File[]): string =>
+  some(files.map(({ path, name }) => `${shownPath(path)} (filter ${shownPath(name)})`));
 
-type Lines = { lines: readonly string[]; filters: Map<string, string> };
-
-/** Adds the filters of files by path, as `.gitattributes` in a tree say. Lines: an id, a space, a path in bytes. */
-const noteFilters = async (
-  context: GitContext,
-  worktree: Worktree,
-  { tree, lines, filters }: Lines & { tree: string },
-): Promise<void> => {
+/** The filters of files by path, as `.gitattributes` in the trees say. Lines: an id, a space, a path in bytes. */
+const filtersBy = async (context: GitContext, worktree: Worktree, trees: string[], lines: string[]) => {
+  const filters = new Map<string, string>();
   const indexed = { ...worktree, index: join(scratchOf(worktree.ownDir), "attributes.index") };
-  await runGit(context, indexed, ["read-tree", tree]);
-  const input = pathBytes(
-    lines.flatMap((line) => (line.length > 41 ? [`${line.slice(41)}\0`] : [])).join(""),
-  );
-  const ask = ["check-attr", "-z", "--cached", "--stdin", "filter"];
-  const { stdout } = await runGit(context, indexed, ask, { input, encoding: "latin1" });
-  for (const [, path = "", name = ""] of stdout.matchAll(/([^\0]+)\0filter\0([^\0]*)\0/g))
-    if (!["unspecified", "unset", "set", "lfs"].includes(name)) filters.set(path, name);
+  const input = pathList(lines.flatMap((line) => line.slice(41) || []));
+  for (const tree of trees) {
+    await runGit(context, indexed, ["read-tree", tree]);
+    const ask = ["check-attr", "-z", "--cached", "--stdin", "filter"];
+    const { stdout } = await runGit(context, indexed, ask, { input, encoding: "latin1" });
+    for (const [, path = "", name = ""] of stdout.matchAll(/([^\0]+)\0filter\0([^\0]*)\0/g))
+      if (!["unspecified", "unset", "set", "lfs"].includes(name)) filters.set(path, name);
+  }
+  return filters;
 };
 
-/** The first bytes of the files that have a filter. */
+/** The files of lines, with their filters and first bytes. */
 const readHeads = async (
   context: GitContext,
   { ownDir }: Worktree,
-  { lines, filters, most = Infinity }: Lines & { most?: number },
+  lines: readonly string[],
+  filters: Map<string, string>,
 ): Promise<File[]> => {
-  // A path with a line break would be two objects.
-  const isFiltered = (line: string): boolean => filters.has(line.slice(41)) && !line.includes("\n");
-  const filtered = lines.filter(isFiltered).slice(0, most);
-  const files = filtered.map((line) => ({
-    path: line.slice(41),
-    name: filters.get(line.slice(41)) ?? "",
-    head: "",
-  }));
-  let [at, last]: [number, File | undefined] = [0, undefined];
+  const heads: string[] = [];
   const read = (piece: string, _where: string, isFirst: boolean): void => {
-    if (isFirst) last = files[at++];
-    if (last !== undefined && last.head.length < 8000) last.head += piece;
+    if (isFirst) heads.push("");
+    const head = heads.at(-1) ?? "";
+    if (head.length < 8000) heads[heads.length - 1] = head + piece;
   };
-  const input = pathBytes(filtered.map((line) => `${line}\n`).join(""));
+  const input = pathBytes(lines.map((line) => `${line}\n`).join(""));
   await readObjects(context, ownDir, { input, maxBytes: Infinity, read });
-  // A line break follows each object.
-  return files.map((file) => ({ ...file, head: file.head.replace(/\n$/, "") }));
+  return lines.map((line, nth) => {
+    const path = line.slice(41);
+    // A line break follows each object.
+    return { path, name: filters.get(path) ?? "", head: (heads[nth] ?? "").replace(/\n$/, "") };
+  });
 };

@@ -157,9 +157,8 @@ type RemoteCall = Pick<GitCall, "input" | "config"> & {
 };
 
 /**
- * Runs git with what it needs to reach the server of this URL and no other: the allowed protocol and, for the git host, a
- * credential helper that reads the token from the environment of the git process. The token is in no argument, file or
- * URL. A token that the host refuses (it was revoked) is replaced once. A server whose fault may pass is asked again.
+ * Runs git with what it needs to reach this server and no other: the protocol and, for the git host, a helper that reads the
+ * token from the environment. One that the host refuses is replaced once. A server whose fault may pass is asked again.
  */
 export const runRemote = async (
   context: GitContext & Partial<LockedContext>,
@@ -197,9 +196,8 @@ export const staticToken = "GIT_HOST_TOKEN";
 const helper = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$SERVICE_GIT_TOKEN"; }; f`;
 
 /**
- * For a local path git starts a second process, which reads that repository's configuration and not the options of the
- * first. These options keep it from running what the repository names: hooks, filters of a working tree, fetches of
- * missing objects.
+ * For a local path git starts a second process, which reads that repository's configuration: these options keep it from running
+ * what that names (hooks, filters, fetches of missing objects).
  */
 const serverOptions = (url: string, command: RemoteCall["command"][0]): string[] => {
   if (!isLocal(url)) return [];

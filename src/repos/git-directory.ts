@@ -64,10 +64,7 @@ export const restoreGitDirectory = async (
     await replace(headFile, `ref: ${head}\n`);
 };
 
-/**
- * Makes a directory below another one, step by step. What is in its way goes: an agent's link would lead elsewhere. No agent
- * may be at work there.
- */
+/** Makes a directory below another one, where no agent is at work. What is in its way goes, such as an agent's link. */
 export const makeDirectory = async (top: string, name: string): Promise<string> => {
   let at = top;
   for (const part of name.split("/")) {
@@ -80,21 +77,15 @@ export const makeDirectory = async (top: string, name: string): Promise<string> 
 };
 
 /** Removes from an agent's clone what could make the next git there run programs, hide files or look elsewhere. */
-export const removePlanted = async (gitDir: string): Promise<void> =>
-  void (await Promise.all(planted.map((name) => removeIfThere(join(gitDir, name)))));
+export const removePlanted = async (gitDir: string): Promise<void> => {
+  for (const path of planted.map((name) => join(gitDir, name)))
+    // There is rarely anything, and a check is cheaper than a removal.
+    if ((await lstat(path).catch(() => null)) !== null) await rm(path, { recursive: true, force: true });
+};
 
 const planted = ["hooks", "config.worktree", "commondir", "info/attributes", "info/grafts"];
 
-/** Checks first: there is rarely anything, and a check is cheaper than a removal. */
-const removeIfThere = async (path: string): Promise<void> => {
-  if ((await lstat(path).catch(() => null)) === null) return;
-  await rm(path, { recursive: true, force: true });
-};
-
-/**
- * Replaces whatever is at the path, also a directory or a link. Where nothing was, it is durable only if that is asked for:
- * what is in a new git directory is made again after a crash.
- */
+/** Replaces whatever is at the path, also a directory or a link. Where nothing was, it is durable only if that is asked for. */
 export const replace = async (path: string, text: string, { durable = false } = {}): Promise<void> => {
   const found = await lstat(path).catch(() => null);
   if (found === null && !durable) return writeFile(path, text, { flag: "wx" });
@@ -102,10 +93,7 @@ export const replace = async (path: string, text: string, { durable = false } = 
   await writeFileAtomic(path, text, 0o644);
 };
 
-/**
- * Makes a git directory read the objects of the lenders besides its own, and no others. Git complains with each command
- * about one that does not exist, as the cache of jobs without a repository does not before work is saved in it.
- */
+/** Makes a git directory read the objects of lenders, and no others. Git complains of each that does not exist. */
 export const borrowObjects = async (gitDir: string, lenders: readonly string[]): Promise<void> => {
   const file = join(gitDir, "objects", "info", "alternates");
   const paths = lenders.map((lender) => join(lender, "objects"));
@@ -130,10 +118,7 @@ export const smallTextOf = async (path: string, encoding?: BufferEncoding): Prom
 const quote = (value: string): string =>
   `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\0", "")}"`;
 
-/**
- * Runs git on a cached clone whose lock the caller has. When it fails, what it left is removed: nobody else writes there.
- * It is tried once more when files of a git that was killed were in the way.
- */
+/** Runs git on a clone whose lock the caller has, twice where files of a killed git were in the way. A failure leaves nothing. */
 export const withoutLeftovers = async <Value>(
   { lost }: LockedContext,
   gitDir: string,

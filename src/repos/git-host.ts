@@ -14,15 +14,8 @@ import { askHead } from "./ref.ts";
 import { RepoError, type PullRequest, type Worktree } from "./repos.ts";
 import { withoutAlias } from "./ssh-alias.ts";
 
-/**
- * Opens a pull request for the pushed branch, or finds the open one. `reason`: why there is none, or why it goes to another
- * base than the worktree's.
- * @throws RepoError `pr_failed`
- */
-export const openPullRequest = async (
-  context: GitContext,
-  request: PullRequest,
-): Promise<{ url: string | null; reason: string | null }> => {
+/** Opens or finds the pull request of a pushed branch. `reason`: why there is none, or another base. @throws RepoError */
+export const openPullRequest = async (context: GitContext, request: PullRequest) => {
   const { baseRef, baseSha, branch, repoUrl } = request.worktree;
   const without = (reason: string) => ({ url: null, reason });
   const repo = await gitHostOf(context, repoUrl);
@@ -85,10 +78,7 @@ const Pull = z.object({
   body: z.string().nullable(),
 });
 
-/**
- * Adds a paragraph to the body of a pull request that `openPullRequest` gave, unless it is there.
- * @throws RepoError `pr_failed`
- */
+/** Adds a paragraph to the body of a pull request, unless it is there. @throws RepoError `pr_failed` */
 export const addToBody = (
   context: GitContext,
   { worktree, url, text }: { worktree: Worktree; url: string; text: string },
@@ -109,9 +99,8 @@ export const addToBody = (
 type Creation = { url: string; private: boolean };
 
 /**
- * Creates the repository on the git host if the server itself says that there is none, under the owner that the URL names:
- * an organisation, or the user that the token belongs to. Resolves to a sentence about it, or null.
- * @throws RepoError `clone_failed`
+ * Creates a repository that the server itself says is missing, under the owner that the URL names: an organisation, or the
+ * token's user. Resolves to a sentence about it, or null. @throws RepoError `clone_failed`
  */
 export const createMissing = (context: GitContext, { url, private: isPrivate }: Creation) =>
   attempt(context, "clone_failed", `check for ${url}`, async (): Promise<string | null> => {
@@ -161,11 +150,7 @@ const creationPath = async (context: GitContext, { owner }: HostedRepo): Promise
 };
 
 /** `missing`: why the host cannot be used for this URL. */
-const gitHostOf = async (
-  context: GitContext,
-  url: string,
-  { mayBeMissing = false } = {},
-): Promise<HostedRepo | { missing: string }> => {
+const gitHostOf = async (context: GitContext, url: string, { mayBeMissing = false } = {}) => {
   const { gitHost, gitHostAppId } = context.settings;
   const repo = onGitHost(url, gitHost) ?? onGitHost(await withoutAlias(context, url), gitHost);
   if (repo === null) return { missing: `the repository is not on the git host ${gitHost} (GIT_HOST).` };
@@ -209,15 +194,8 @@ export const answerOf = (output: string) => {
   return { status, headers: Object.fromEntries(headers) as Record<string, string>, body: body.join("\n\n") };
 };
 
-/**
- * Runs gh with the token for a repository; null: for all. A token that the host refuses (it was revoked) is replaced once.
- */
-const gh = async (
-  context: GitContext,
-  repo: HostedRepo | null,
-  args: readonly string[],
-  input?: string,
-): Promise<string> => {
+/** Runs gh with the token for a repository; null: for all. One that the host refuses (it was revoked) is replaced once. */
+const gh = async (context: GitContext, repo: HostedRepo | null, args: readonly string[], input?: string) => {
   const run = async (isRetry: boolean): Promise<string> => {
     const token = (await context.tokens.get(repo, context.signal)) ?? "";
     return runGh(context, args, { token, input }).catch((error: unknown) => {

@@ -69,10 +69,7 @@ export const urlOf = ({ name, path, url, update }: Declared, around: Around): st
 /** How an operator lets the service's credentials reach a submodule of another owner. */
 export const cure = "an operator who trusts that owner names it in GIT_HOST_OWNERS";
 
-/**
- * Whether the service's credentials may read a submodule: whoever wrote the superproject, and knows a private repository by
- * name, would otherwise get its files.
- */
+/** Whether the service's credentials may read a submodule: who knows the name of a private one would otherwise get its files. */
 export const sharesOwner = (
   url: string,
   { superproject, gitHost, owners }: Pick<Around, "superproject" | "gitHost" | "owners">,

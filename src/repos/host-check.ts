@@ -18,10 +18,7 @@ export type HostAnswer = {
   date: Date | null;
 };
 
-/**
- * Asks the git host by `gh` whom its token belongs to, and what it may do. Null: no token is set.
- * @throws Error in the host's words, without the token
- */
+/** Asks the git host by `gh` whom its token belongs to, and what it may do. Null: no token. @throws Error without the token */
 export const askGitHost = async ({ settings, env, signal }: Request): Promise<HostAnswer | null> => {
   const token = await createTokens(settings, () => undefined).get(null, signal);
   if (token === null) return null;

@@ -5,7 +5,8 @@ import type { GitError } from "../lib/git.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { readRefs, remoteRefs } from "./clone.ts";
 import { reasonOf } from "./failure.ts";
-import { runGit, unlessRefused, type GitContext, type Where } from "./git-context.ts";
+import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
+import { objectsAt } from "./git-objects.ts";
 import { NotCaptured, type Worktree } from "./repos.ts";
 import { emptyScratch, scratchOf, type Tree } from "./wall.ts";
 
@@ -14,32 +15,13 @@ import { emptyScratch, scratchOf, type Tree } from "./wall.ts";
  * them behind the wall, and `index-pack` outside takes the pack when its size, its objects and their links are right.
  */
 
-/** Ids by what git has under them; of missing ones nothing. */
-export const typesOf = async (
-  context: GitContext,
-  where: Where,
-  ids: readonly string[],
-): Promise<Map<string, string>> => {
-  const check = ["cat-file", "--batch-check=%(objectname) %(objecttype)"];
-  const { stdout } = await runGit(context, where, check, { input: asLines(ids) });
-  const found = stdout.matchAll(/^([0-9a-f]{40}) (commit|tag|tree|blob)$/gm);
-  return new Map(Array.from(found, ([, id = "", type = ""]) => [id, type]));
-};
-
-const asLines = (ids: readonly string[]): string => ids.map((id) => `${id}\n`).join("");
-
 /** Takes over commits of the agent's clone with their history. Missing ones are left out. @throws NotCaptured */
-export const importCommits = async (
-  context: GitContext,
-  worktree: Worktree,
-  ids: readonly string[],
-): Promise<void> => {
-  const here = await typesOf(context, worktree.ownDir, ids);
-  const lacking = ids.filter((id) => !here.has(id));
-  if (lacking.length === 0) return;
-  const there = await typesOf(context, worktree, lacking);
+export const importCommits = async (context: GitContext, worktree: Worktree, ids: readonly string[]) => {
+  const here = await objectsAt(context, worktree.ownDir, ids);
+  const lacking = ids.filter((_, nth) => here[nth] === null);
+  const there = await objectsAt(context, worktree, lacking);
   // An annotated tag brings its commit.
-  const objects = lacking.filter((id) => ["commit", "tag"].includes(there.get(id) ?? ""));
+  const objects = lacking.filter((_, nth) => ["commit", "tag"].includes(there[nth]?.type ?? ""));
   await importPack(context, worktree, { objects });
 };
 
@@ -49,7 +31,8 @@ export const importCaptured = async (
   tree: Tree & Worktree,
   { commits, tree: files, head }: { commits: readonly string[]; tree: string; head: string | null },
 ): Promise<void> => {
-  const here = await typesOf(context, tree.ownDir, [files, ...commits]);
+  const found = await objectsAt(context, tree.ownDir, [files, ...commits]);
+  const here = new Set(found.map((each) => each?.id));
   const objects = [files, ...commits].filter((id) => !here.has(id));
   const over = head !== null && here.has(head) ? head : tree.baseSha;
   await importPack(context, tree, { objects, over: here.has(files) ? null : over });
@@ -68,7 +51,7 @@ const importPack = async (
   const without = [...(over === null ? [] : [`${over}^{tree}`]), ...has].map((name) => `^${name}`);
   const packs = join(scratchOf(ownDir), "objects/pack");
   const args = ["pack-objects", "--revs", "--quiet", "--delta-base-offset", join(packs, "pack")];
-  const packing = runGit(context, tree, args, { input: asLines([...objects, ...without]) });
+  const packing = runGit(context, tree, args, { input: [...objects, ...without, ""].join("\n") });
   const name = (await unlessRefused(packing, refuse)).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(name)) throw new NotCaptured("git has packed nothing");
   await takePack(context, ownDir, join(packs, `pack-${name}.pack`));

@@ -19,24 +19,21 @@ import type { Worktree } from "./repos.ts";
  * | is any other                                                            | the push is refused |
  */
 
-/** `label`: id, author and subject of a commit, for people. */
-type Commit = { id: string; author: string; label: string };
-
-/** `lost`: commits of others that a push would leave behind. `own`: ids of commits that only the worktree has. */
-export type Exchange = { lost: Commit[]; own: string[] };
-
 /** The branch at the remote, as last fetched; null: it has none. */
 export const tipAtRemote = async ({ cacheDir, branch }: Worktree): Promise<string | null> => {
   const name = `${remoteBranches}${branch}`;
   return (await readRefs(cacheDir, [name])).get(name) ?? null;
 };
 
-/** Compares a commit of the worktree with what its branch has at the remote. Both are in the service's git directory. */
+/**
+ * Compares a commit of the worktree with what its branch has at the remote. `lost`: commits of others that a push would leave
+ * behind, for people. `own`: ids of commits that only the worktree has.
+ */
 export const compareWithRemote = async (
   context: GitContext,
   worktree: Worktree,
   { tip, theirs }: { tip: string; theirs: string | null },
-): Promise<Exchange> => {
+): Promise<{ lost: string[]; own: string[] }> => {
   const { cacheDir, baseSha } = worktree;
   const others = [...(await readRefs(cacheDir, remoteRefs))].filter(
     ([name]) => name !== `${remoteBranches}${worktree.branch}`,
@@ -57,15 +54,11 @@ export const compareWithRemote = async (
   const input = missing.map(({ id }) => `${id}\n`).join("");
   const show = ["diff-tree", "--stdin", "--root", "-r", "-c", "--name-only"];
   const shown = (await runGit(context, worktree.ownDir, show, { input })).stdout.split("\n");
-  return { lost: missing.filter(({ id }) => shown.includes(id)), own };
+  return { lost: missing.flatMap(({ id, label }) => (shown.includes(id) ? [label] : [])), own };
 };
 
 /** `left`: only the first side of a symmetric difference has them. */
-const listCommits = async (
-  context: GitContext,
-  { ownDir }: Worktree,
-  ranges: readonly string[],
-): Promise<{ left: Commit[]; right: Commit[] }> => {
+const listCommits = async (context: GitContext, { ownDir }: Worktree, ranges: readonly string[]) => {
   const format = "--format=%m%H%x00%an <%ae> %at%x00%an%x00%s";
   const input = [...ranges, ""].join("\n");
   const { stdout } = await runGit(context, ownDir, ["log", "--stdin", "--left-right", format], { input });
@@ -85,13 +78,9 @@ export const pushedDirectory = (cacheDir: string): string => join(dirname(cacheD
 const pushedFile = (worktree: Worktree): string =>
   join(pushedDirectory(worktree.cacheDir), createHash("sha256").update(branchRef(worktree)).digest("hex"));
 
-/** Most commits of one push that are noted: of a larger one, a later run cannot leave out the oldest. */
-const mostNoted = 1000;
-
 /** Notes commits as the service's own before they are pushed: after a crash they might count as those of others. */
 export const noteOwn = async (worktree: Worktree, ids: readonly string[]): Promise<void> => {
   if (ids.length === 0) return;
   await mkdir(pushedDirectory(worktree.cacheDir), { recursive: true, mode: 0o700 });
-  const lines = ids.slice(0, mostNoted).map((id) => `${id}\n`);
-  await appendFile(pushedFile(worktree), lines.join(""));
+  await appendFile(pushedFile(worktree), ids.map((id) => `${id}\n`).join(""));
 };

@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { runCommand } from "../lib/command.ts";
+import { find, repositoriesIn } from "./find.ts";
 import { runGitOrNull, unlessRefused, type GitContext } from "./git-context.ts";
 import { replace } from "./git-directory.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
-import { absentIn, pathBytes, shownPath } from "./path-bytes.ts";
+import { absentIn, pathList, shownPath } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
 import { hasUncommitted } from "./submodule.ts";
+import type { Tree } from "./wall.ts";
 
 /** Patterns of the files that Claude Code keeps for itself. It hides them by `.git/info/exclude`, too. */
 export const runtimeFiles = (
@@ -55,24 +56,15 @@ export const ignoredStill = async ({ path }: Worktree, ignored: string[]): Promi
 };
 
 const newIgnored = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
-  const { stdout } = await runCommand({
-    command: "/usr/bin/find",
-    args: [
-      ...["-mindepth", "1", "-name", ".git", "-prune", "-print0"],
-      ...["-o", "-type", "d", "(", "-false", ...named(directories), ")", "-prune"],
-      ...["-o", "-newercm", markOf(worktree), "(", "-type", "f", "-o", "-type", "l", ")"],
-      ...["!", "(", "-false", ...named(files), ")", "-print0"],
-    ],
-    cwd: worktree.path,
-    env: { LC_ALL: "C" },
-    encoding: "latin1",
-    timeoutSeconds: context.settings.gitTimeout,
-    signal: context.signal,
-  });
+  const wanted = [
+    ["-mindepth", "1", "-name", ".git", "-prune", "-print0"],
+    ["-o", "-type", "d", "(", "-false", ...named(directories), ")", "-prune"],
+    ["-o", "-newercm", markOf(worktree), "(", "-type", "f", "-o", "-type", "l", ")"],
+    ["!", "(", "-false", ...named(files), ")", "-print0"],
+  ];
+  const stdout = await find(context, worktree.path, wanted.flat());
   const paths = stdout.split("\0").flatMap((path) => (["", "./.git"].includes(path) ? [] : [path.slice(2)]));
-  const repositories = paths.flatMap((path) =>
-    path.endsWith("/.git") ? [path.slice(0, -"/.git".length)] : [],
-  );
+  const repositories = repositoriesIn(paths);
   const ownerOf = (path: string) => repositories.find((repository) => path.startsWith(`${repository}/`));
   const changed = new Set(paths.flatMap((path) => (path.endsWith("/.git") ? [] : (ownerOf(path) ?? []))));
   const asked = [...paths.filter((path) => ownerOf(path) === undefined), ...changed];
@@ -85,16 +77,12 @@ const newIgnored = async (context: GitContext, worktree: Worktree): Promise<stri
   return work;
 };
 
-/** Those that git ignores, with the pattern that says so. */
-const ignoredOf = async (
-  context: GitContext,
-  worktree: Worktree,
-  paths: string[],
-): Promise<[path: string, pattern: string][]> => {
+/** Those that git ignores, with the pattern that says so. One with `!` says the opposite. */
+export const ignoredOf = async (context: GitContext, tree: Tree, paths: string[]) => {
   if (paths.length === 0) return [];
-  const call = { input: pathBytes(paths.map((path) => `${path}\0`).join("")), encoding: "latin1" } as const;
-  const asking = runGitOrNull(context, worktree, ["check-ignore", "--verbose", "-z", "--stdin"], call);
+  const call = { input: pathList(paths), encoding: "latin1" } as const;
+  const asking = runGitOrNull(context, tree, ["check-ignore", "--verbose", "-z", "--stdin"], call);
   const said = (await unlessRefused(asking, () => null))?.stdout ?? "";
-  const found = said.matchAll(/[^\0]*\0\d*\0([^\0]*)\0([^\0]+)\0/g);
+  const found = said.matchAll(/[^\0]*\0\d*\0(?!!)([^\0]*)\0([^\0]+)\0/g);
   return Array.from(found, ([, pattern = "", path = ""]): [string, string] => [path, pattern]);
 };

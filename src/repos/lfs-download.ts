@@ -28,7 +28,8 @@ import { type GitContext, runGit, unlessRefused } from "./git-context.ts";
 import { makeDirectory } from "./git-directory.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { type Content, pointersIn } from "./lfs.ts";
-import { inside, pathBytes, shownPath } from "./path-bytes.ts";
+import { listFiles, stageEntries } from "./git-index.ts";
+import { inside, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 import { indexOf, scratchOf, type Tree } from "./wall.ts";
 
@@ -50,11 +51,7 @@ const maxAnswerBytes = 4_194_304;
 /** Age at which what a kill left of a download is removed, ms. */
 const leftoverAge = 86_400_000;
 
-/**
- * Gives a worktree the content of its files in Git LFS, where the pointers that are checked out still are. Git sees no change
- * in them.
- * @throws RepoError: there is too much of it, or the server does not give it
- */
+/** Gives a worktree the contents of its files in Git LFS in place of pointers, which is no change. @throws RepoError */
 export const fillPointers = (context: GitContext, worktree: Worktree): Promise<void> =>
   attempt(context, "worktree_failed", `download the Git LFS files of ${worktree.repoUrl}`, async () => {
     const { agent } = await openWorktree(context, worktree);
@@ -122,11 +119,7 @@ const removeLeftovers = async (directory: string): Promise<void> => {
 };
 
 /** From a repository on this disk. */
-const copyContents = async (
-  context: GitContext,
-  { repoUrl, cacheDir }: Worktree,
-  missing: Pointer[],
-): Promise<void> => {
+const copyContents = async (context: GitContext, { repoUrl, cacheDir }: Worktree, missing: Pointer[]) => {
   const path = repoUrl.replace(/^file:\/\//, "");
   for (const { path: file, content } of missing) {
     const places = [join(path, ".git"), path, `${path}.git`];
@@ -301,20 +294,16 @@ const fill = async (context: GitContext, worktree: Worktree, pointers: Pointer[]
   await copyIndex(agents, join(gitDir, "index"));
 };
 
-/**
- * With the filter of Git LFS, which makes a pointer of each content, git finds the files unchanged. It compares only those of
- * which its index does not know the size.
- */
+/** The filter of Git LFS makes a pointer of each content: git finds no change. It compares only files of unknown size. */
 const refresh = async (
   context: GitContext,
   tree: Tree,
   { index, files }: { index: string; files: ReadonlySet<string> },
 ): Promise<void> => {
   const where = { ...tree, index };
-  const { stdout } = await runGit(context, where, ["ls-files", "--stage", "-z"], { encoding: "latin1" });
-  const entries = stdout.split("\0").filter((entry) => files.has(entry.slice(entry.indexOf("\t") + 1)));
-  const input = pathBytes(entries.map((entry) => `${entry}\0`).join(""));
-  await runGit(context, where, ["update-index", "-z", "--index-info"], { input });
+  const listed = await listFiles(context, where, "--stage");
+  const entries = listed.filter((entry) => files.has(entry.slice(entry.indexOf("\t") + 1)));
+  await stageEntries(context, where, entries);
   const config = [["filter.lfs.clean", clean]] as const;
   // Refused: other files are changed.
   await unlessRefused(runGit(context, where, ["update-index", "-q", "--refresh"], { config }), () => null);

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { runGit, type GitContext } from "./git-context.ts";
+import { listFiles } from "./git-index.ts";
+import { objectsAt } from "./git-objects.ts";
 import { inside } from "./path-bytes.ts";
 import type { Worktree } from "./repos.ts";
 import { staysInside, type Tree } from "./wall.ts";
@@ -24,13 +26,9 @@ export const filledPointers = async (context: GitContext, worktree: Worktree & T
 };
 
 /** The files in Git LFS of the service's index of a worktree. Paths are bytes. */
-export const pointersIn = async (
-  context: GitContext,
-  worktree: Tree,
-): Promise<{ path: string; content: Content }[]> => {
-  const list = ["ls-files", "--stage", "-z", "--", ":(attr:filter=lfs)"];
-  const { stdout } = await runGit(context, worktree, list, { encoding: "latin1" });
-  const entries = stdout.split("\0").flatMap((entry) => {
+export const pointersIn = async (context: GitContext, worktree: Tree) => {
+  const listed = await listFiles(context, worktree, "--stage", "--", ":(attr:filter=lfs)");
+  const entries = listed.flatMap((entry) => {
     const [, id = "", path = ""] = /^100\d{3} ([0-9a-f]{40}) \d\t(.+)$/s.exec(entry) ?? [];
     return staysInside(path) ? [{ id, path }] : [];
   });
@@ -42,19 +40,15 @@ export const pointersIn = async (
 };
 
 /** What the pointers among these blobs name. */
-const contentsOf = async (
-  context: GitContext,
-  worktree: Tree,
-  ids: string[],
-): Promise<Map<string, Content>> => {
-  const ask = async (how: string, wanted: string[]): Promise<string> => {
-    const input = wanted.map((id) => `${id}\n`).join("");
-    return (await runGit(context, worktree, ["cat-file", how], { input, encoding: "latin1" })).stdout;
-  };
-  const blobs = (await ask("--batch-check", ids)).matchAll(/^([0-9a-f]{40}) blob \d{1,3}$/gm);
-  const small = Array.from(blobs, ([, id = ""]) => id);
-  const pointers = (await ask("--batch", small)).matchAll(pointer);
-  return new Map(Array.from(pointers, ([, id = "", hash = "", size]) => [id, { hash, size: Number(size) }]));
+const contentsOf = async (context: GitContext, worktree: Tree, ids: string[]) => {
+  const found = await objectsAt(context, worktree, ids);
+  const small = found.flatMap((each) => (each?.type === "blob" && each.size < 1000 ? `${each.id}\n` : []));
+  const reading = { input: small.join(""), encoding: "latin1" } as const;
+  const { stdout } = await runGit(context, worktree, ["cat-file", "--batch"], reading);
+  const contents = new Map<string, Content>();
+  for (const [, id = "", hash = "", size] of stdout.matchAll(pointer))
+    contents.set(id, { hash, size: Number(size) });
+  return contents;
 };
 
 const pointer =

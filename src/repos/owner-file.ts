@@ -37,14 +37,13 @@ const OwnerFile = z.object({
   worktree: Facts,
   /** The instance that owns it. */
   instance: z.string(),
-  /** When it was checked out. */
   since: z.iso.datetime(),
   /** Throwaway worktrees only: the worktree whose state it has and whose objects it borrows. */
   source: z.string().nullable(),
   /** Content that cannot be saved, because of which the directory is kept: `nested repository at vendor/x`. */
   kept: z.array(z.string()),
   /** New work of agents that git ignores, as bytes, one character each. */
-  ignored: z.array(z.string()).default([]),
+  ignored: z.array(z.string()),
   /** The commit of its branch that the service pushed last, as the remote showed it. */
   pushed: sha.nullable(),
 });
@@ -71,17 +70,12 @@ export const worktreePath = ({ settings }: GitContext, id: string): string => {
 };
 
 /** The paths follow from id and repository. They are never read from a file. */
-export const locate = (
-  context: GitContext,
-  id: string,
-  repoKey: string | null,
-): Pick<Worktree, "path" | "gitDir" | "ownDir" | "cacheDir"> => {
+export const locate = (context: GitContext, id: string, repoKey: string | null) => {
   const path = worktreePath(context, id);
   const cacheDir = cacheGitDir(context, repoKey);
   return { path, gitDir: join(path, ".git"), ownDir: ownDirectory(context, id), cacheDir };
 };
 
-/** The service's git directory of a worktree. */
 export const ownDirectory = (context: GitContext, id: string): string =>
   join(ownerDirectory(context), `${id}.git`);
 
@@ -111,7 +105,9 @@ const mostRead = 10_000;
 
 const readFacts = async (file: string): Promise<z.infer<typeof OwnerFile> | null> => {
   const text = await readFile(file, { encoding: "utf8", flag: nonBlocking.read }).catch(unlessExhausted);
-  return OwnerFile.safeParse(parseJson(text)).data ?? null;
+  // A foreign or unfinished file.
+  const value: unknown = await new Response(text).json().catch(() => null);
+  return OwnerFile.safeParse(value).data ?? null;
 };
 
 /** With the machine at its limits, nothing is known about the file. */
@@ -128,7 +124,7 @@ type OwnerFacts = Pick<OwnerFile, "ready" | "leftOut" | "worktree" | "source"> &
 /** Makes this instance the owner of the worktree. Durable when it resolves. */
 export const writeOwner = async (context: GitContext, { worktree, ...facts }: OwnerFacts): Promise<void> => {
   const { path: _path, gitDir: _gitDir, ownDir: _ownDir, cacheDir: _cacheDir, ...named } = worktree;
-  const usual = { kept: [], pushed: null, since: new Date() };
+  const usual = { kept: [], ignored: [], pushed: null, since: new Date() };
   const file = { version: 2, ...usual, ...facts, worktree: named, instance: context.settings.podName };
   await mkdir(ownerDirectory(context), { recursive: true });
   await writeFileAtomic(ownerFile(context, worktree.worktreeId), `${JSON.stringify(file, null, 2)}\n`);
@@ -147,6 +143,12 @@ export const listOwned = async (context: GitContext): Promise<string[]> => {
     .toSorted();
 };
 
+/** The owner files of all worktrees under the root. */
+export const readOwners = async (context: GitContext): Promise<OwnerFile[]> => {
+  const all = await Promise.all((await listOwned(context)).map((id) => readOwner(context, id)));
+  return all.filter((owned) => owned !== null);
+};
+
 /** Removes unfinished owner files that a kill of the service left. */
 export const removeTornOwners = async (context: GitContext): Promise<void> => {
   for (const name of await namesIn(ownerDirectory(context)))
@@ -159,12 +161,3 @@ export const namesIn = (directory: string): Promise<string[]> =>
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw error;
   });
-
-const parseJson = (text: string | null): unknown => {
-  try {
-    return text === null ? null : JSON.parse(text);
-  } catch {
-    // A foreign or unfinished file.
-    return null;
-  }
-};

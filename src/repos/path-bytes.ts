@@ -5,6 +5,10 @@ import { lstat } from "node:fs/promises";
 /** The bytes of a path from git. */
 export const pathBytes = (path: string): Buffer => Buffer.from(path, "latin1");
 
+/** As git takes paths from its standard input. */
+export const pathList = (paths: readonly string[]): Buffer =>
+  pathBytes(paths.map((path) => `${path}\0`).join(""));
+
 /** For messages. */
 export const shownPath = (path: string): string =>
   pathBytes(path)

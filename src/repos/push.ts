@@ -2,51 +2,43 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
+import { some } from "../lib/some.ts";
 import { poll } from "../lib/wait.ts";
 import { fetchRepo } from "./cache.ts";
-import { capture, listFiles, unsavedCommits } from "./capture.ts";
+import { capture, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
 import { apartOf, branchRef, hasDirectory, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
 import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
+import { listFiles } from "./git-index.ts";
 import { importCommits } from "./import.ts";
-import { compareWithRemote, type Exchange, noteOwn, tipAtRemote } from "./lease.ts";
+import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { runtimeFiles } from "./left-out.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
-import { RepoError, type Worktree } from "./repos.ts";
-import { saveRefs, savedIn } from "./saved.ts";
+import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
+import { saveRefs } from "./saved.ts";
 
-/**
- * Pushes the worktree's branch, and nothing else, to where the repository came from. `isPushed` false: the branch is checked
- * out there, and its work was saved in place of a push. @throws RepoError `push_failed`
- */
-export const pushBranch = (
-  context: GitContext,
-  worktree: Worktree,
-): Promise<{ isPushed: boolean; warnings: string[] }> =>
+/** Pushes the branch alone. `isPushed` false: it is checked out there, and was saved here. @throws RepoError `push_failed` */
+export const pushBranch = (context: GitContext, worktree: Worktree) =>
   attempt(context, "push_failed", `push the branch ${worktree.branch} to ${worktree.repoUrl}`, async () => {
     const ref = branchRef(worktree);
     const { tip, refs, push } = await readyToPush(context, worktree);
     if (tip === null) throw new Error(`the worktree has no branch ${worktree.branch}`);
     const warnings = await checkFilters(context, worktree, tip);
-    const pushing = pushUnderLease(context, worktree, { tip, push });
-    const isRefused = await unlessRefused(pushing, (error) => {
-      if (!/branch is currently checked out/.test(error.said)) throw error;
-      return true;
-    });
-    const saved = savedIn(worktree.cacheDir);
+    const isPushed = await pushUnderLease(context, worktree, { tip, push });
+    const saved = savedDirOf(worktree.cacheDir);
     // An older one would count as newer work than a rewritten branch.
-    if (isRefused || (await readRefs(saved, [ref])).has(ref))
+    if (!isPushed || (await readRefs(saved, [ref])).has(ref))
       await saveRefs(context, worktree, new Map([[ref, tip]]));
-    if (isRefused) return { isPushed: false, warnings: [...warnings, keptHere(worktree)] };
+    if (!isPushed) return { isPushed, warnings: [...warnings, keptHere(worktree)] };
     await requireShown(context, worktree, tip);
     const owned = await readOwner(context, worktree.worktreeId);
     if (owned !== null) await writeOwner(context, { ...owned, pushed: tip });
     await writeTracking(worktree, { refs, tip }).catch(() => undefined);
-    return { isPushed: true, warnings };
+    return { isPushed, warnings };
   });
 
 const keptHere = ({ branch, repoUrl }: Worktree): string =>
@@ -54,12 +46,12 @@ const keptHere = ({ branch, repoUrl }: Worktree): string =>
 
 type Push = (options: string[], ...refs: string[]) => Promise<void>;
 
-/** Pushes when no commit of others is left behind. A branch that moved in the meantime is fetched and looked at again. */
+/** Pushes when no commit of others is left behind; false: the branch is checked out there. One that moved meanwhile is fetched and looked at again. */
 const pushUnderLease = async (
   context: GitContext,
   worktree: Worktree,
   { tip, push }: { tip: string; push: Push },
-): Promise<false> => {
+): Promise<boolean> => {
   const { repoUrl: url, branch } = worktree;
   const ref = branchRef(worktree);
   for (let tries = 1; ; tries++) {
@@ -67,9 +59,10 @@ const pushUnderLease = async (
     const { lost, own } = await compareWithRemote(context, worktree, { tip, theirs });
     if (lost.length > 0) throw new RepoError("push_failed", leavesBehind(branch, lost));
     await noteOwn(worktree, own);
+    if (await isCheckedOut(context, worktree)) return false;
     try {
       await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
-      return false;
+      return true;
     } catch (error) {
       const isStale = error instanceof GitError && /\(stale info\)/.test(error.said);
       if (!isStale || tries === 3) throw error;
@@ -78,17 +71,11 @@ const pushUnderLease = async (
   }
 };
 
-const leavesBehind = (branch: string, lost: Exchange["lost"]): string => {
-  const labels = lost.slice(0, 5).map(({ label }) => label);
-  const more = lost.length > 5 ? ` and ${lost.length - 5} more` : "";
-  return `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${labels.join(", ")}${more}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
-};
+const leavesBehind = (branch: string, lost: string[]): string =>
+  `Nothing was pushed, because the branch ${branch} has commits of others at the remote that the push would remove: ${some(lost)}.\nWhat to do: Have them taken in: svc continue JOB "Merge origin/${branch}".`;
 
 /** Notes in the agent's clone what the remote has, as `git push` does for a named remote. */
-const writeTracking = async (
-  { gitDir, branch }: Worktree,
-  { refs, tip }: { refs: Refs; tip: string },
-): Promise<void> => {
+const writeTracking = async ({ gitDir, branch }: Worktree, { refs, tip }: { refs: Refs; tip: string }) => {
   const name = `${remoteBranches}${branch}`;
   // Git takes no ref below one.
   if ([...refs.keys()].some((other) => name.startsWith(`${other}/`))) return;
@@ -97,9 +84,8 @@ const writeTracking = async (
 };
 
 /**
- * Asks the remote whether it takes pushes, and sends nothing. What the branch has there does not count, and neither does
- * what only a real push shows (hooks, protected branches). Resolves to a warning when the branch is checked out there.
- * @throws RepoError `push_failed`
+ * Asks the remote whether it takes pushes, and sends nothing: hooks and protected branches do not count. Resolves to a warning
+ * when the branch is checked out there. @throws RepoError `push_failed`
  */
 export const tryPush = (context: GitContext, worktree: Worktree): Promise<string | null> =>
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
@@ -155,11 +141,7 @@ const refuseConfiguredHooks = async (context: GitContext, url: string): Promise<
 };
 
 /** A push is done when the remote shows it. Some servers need a moment. */
-const requireShown = async (
-  context: GitContext,
-  { branch, repoUrl: url }: Worktree,
-  tip: string,
-): Promise<void> => {
+const requireShown = async (context: GitContext, { branch, repoUrl: url }: Worktree, tip: string) => {
   const ask = (): Promise<true | null> =>
     runRemote(context, url, { command: ["ls-remote"], refs: [`refs/heads/${branch}`] }).then(
       ({ stdout }) => (stdout.startsWith(`${tip}\t`) ? true : null),
@@ -172,9 +154,8 @@ const requireShown = async (
 };
 
 /**
- * Whether the remote, as last fetched, has everything of the worktree: no uncommitted file, no commit that is on none of
- * its branches, no nested repository. False whenever that is not sure: the caller then saves the work before it removes
- * anything. No agent may run in the worktree. Rejects only with the signal's reason.
+ * Whether the remote, as last fetched, has everything of the worktree, where no agent may run. False whenever that is not sure:
+ * the caller then saves the work. Rejects only with the signal's reason.
  */
 export const isPushed = async (context: GitContext, worktree: Worktree): Promise<boolean> => {
   try {

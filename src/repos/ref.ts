@@ -4,10 +4,7 @@ import { runGit, runGitOrNull, runRemote, type GitContext } from "./git-context.
 import { RepoError } from "./repos.ts";
 import { otherFormat } from "./url.ts";
 
-/**
- * Whether a branch may have this name: git accepts it, and it has at most 200 bytes. Every submission checks it, so it
- * starts no process.
- */
+/** Whether a branch may have this name: git accepts it, and it has at most 200 bytes. No process is started. */
 export const isRefName = (ref: string): boolean => Buffer.byteLength(ref) <= 200 && isGitName(ref);
 
 /** The rules of `git check-ref-format --branch`. */
@@ -42,11 +39,7 @@ type BaseRequest = { url: string; baseRef: string; refs: Refs; gitDir: string; m
 /** `baseSha` null: the repository has no commit yet. */
 type Base = { baseRef: string; baseSha: string | null };
 
-/**
- * The commit of the remote's branch or else tag `baseRef`. Empty: of SERVICE_BASE_REF or else of the remote's default
- * branch.
- * @throws RepoError `worktree_failed` that names the existing branches
- */
+/** The commit of a branch or else tag; empty: of SERVICE_BASE_REF or the default branch. @throws RepoError with the branches */
 export const resolveBase = async (context: GitContext, request: BaseRequest): Promise<Base> => {
   const { url, refs, gitDir } = request;
   const commitIn = async (name: string): Promise<string | null> => {
@@ -73,17 +66,13 @@ export const resolveBase = async (context: GitContext, request: BaseRequest): Pr
   throw new RepoError("worktree_failed", message);
 };
 
-/** Prefix of the refs of the remote's branches. */
 export const remoteBranches = "refs/remotes/origin/";
 
 /**
  * The base of a job at this URL that names none, as the remote says now, 5 s at most: SERVICE_BASE_REF where it has that,
  * else its default branch; empty: it did not say, or has no commit. `warning`: its default branch is another one.
  */
-export const baseLeftOut = async (
-  context: GitContext,
-  url: string,
-): Promise<{ baseRef: string; warning: string | null }> => {
+export const baseLeftOut = async (context: GitContext, url: string) => {
   const { baseRef } = context.settings;
   const asking = { ...context, signal: AbortSignal.timeout(longestAskMs) };
   const head = await askHead(asking, url, baseRef).catch(() => null);

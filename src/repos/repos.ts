@@ -1,40 +1,19 @@
-import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ChangedFile, DiffFormat } from "../contract/diff.ts";
 import type { Limits } from "../lib/process/limits.ts";
+import type { Repos } from "./create.ts";
 
-export type { Repos } from "./create.ts";
+export type { Repos };
 
-/**
- * `ref`: where the work is saved; null: there was none. `kept`: content that git does not take, a few words each (`nested
- * repository at vendor/x`). The caller must then keep the directory.
- */
+/** `ref` null: there was no work. `kept`: content that git does not take, for which the directory must be kept. */
 export type Saved = { ref: string | null; kept: string[] };
 
-export type WorktreeOnDisk = {
-  worktree: Worktree;
-  /** The checkout was finished. */
-  ready: boolean;
-  directoryExists: boolean;
-  /** Differs after git or somebody else has changed it, as far as the times of its directories tell. */
-  changed: string;
-  /** When it was checked out. */
-  since: Date;
-  /** The instance that owns it. */
-  instance: string;
-  /** A copy of another worktree's state, only for the read-only job of this id. */
-  isThrowaway: boolean;
-  /** Content that could not be saved at the last try. */
-  kept: string[];
-  /** Work of agents that git ignores, as far as it is still there. */
-  ignored: string[];
-};
+export type WorktreeOnDisk = NonNullable<Awaited<ReturnType<Repos["readWorktree"]>>>;
 
 export type CachedRepo = {
   url: string;
   /** First 12 hex digits of the sha256 of the normalised URL. */
   key: string;
-  /** Absolute path of the bare clone. */
   gitDir: string;
   /** What the caller should know about the cached clone, a sentence each. */
   warnings: string[];
@@ -48,10 +27,7 @@ export type FilesRequest = {
   into: string;
 };
 
-/**
- * What a worktree has besides its own files, and the limits of git behind the wall there: those of the run. `recursive`: also
- * the submodules of submodules.
- */
+/** What a worktree has besides its own files (`recursive`: submodules of submodules, too), and the limits of its run. */
 export type Wanted = { submodules: boolean | "recursive"; lfs: boolean; limits?: Limits | undefined };
 
 export type AddWorktree = {
@@ -152,16 +128,11 @@ export const savedDirOf = (cacheDir: string): string => join(dirname(cacheDir), 
 /** The ref in `saved.git` that saves the work of a job or worktree. */
 export const salvageRef = (id: string): string => `refs/service/salvage/${id}`;
 
-/** Whether agents may read a cached clone: one of an earlier version has saved work of others. */
-export const lends = (cacheDir: string): boolean => existsSync(join(cacheDir, "generation"));
-
 /** Directories outside the worktree that its clone reads: the objects that it borrows, and Git LFS content beside them. */
 export const borrowedBy = ({ cacheDir, ownDir, repoKey, submodules = [] }: Worktree): string[] => [
-  ...(repoKey !== null && lends(cacheDir) ? [`${cacheDir}/objects`, `${cacheDir}/lfs`] : []),
+  ...(repoKey === null ? [] : [`${cacheDir}/objects`, `${cacheDir}/lfs`]),
   `${ownDir}/objects`,
-  ...submodules
-    .map((key) => join(cacheDir, "../..", key, "repo.git"))
-    .flatMap((gitDir) => (lends(gitDir) ? [join(gitDir, "objects")] : [])),
+  ...submodules.map((key) => join(cacheDir, "../..", key, "repo.git/objects")),
 ];
 
 /** Why a step on a repository failed; `reason` becomes the job's failure reason, `message` its error. */

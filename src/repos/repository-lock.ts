@@ -8,9 +8,8 @@ import { RepoError } from "./repos.ts";
 type LockRequest = { key: string | null; url: string; reason: RepoError["reason"] };
 
 /**
- * Runs an action with a repository's lock, which is shared by all processes and hosts that use the cache: a file lock and,
- * with a key-value store, a lease, because the locks of some file systems do not reach other hosts.
- * @throws RepoError when the lock is not free in time, or is lost: the action never runs without it
+ * Runs an action with a repository's lock: a file lock and, with a key-value store, a lease, because the locks of some file
+ * systems do not reach other hosts. @throws RepoError when it is not free in time, or is lost
  */
 export const withRepositoryLock = async <Value>(
   context: GitContext,

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, readdir, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { bringObjects, bringReadable, readRefs, remoteRefs, writeRefs } from "./clone.ts";
 import { type GitContext, type LockedContext, runGit } from "./git-context.ts";
@@ -15,15 +15,7 @@ import { withRepositoryLock } from "./repository-lock.ts";
  * leaves the remote's: others after a fetch when the remote has dropped some.
  */
 
-/** Refs of saved work. */
 const savedRefs = ["refs/heads", "refs/service/salvage"];
-
-/** Tells a cached clone from the one that it replaces. Empty: an earlier version made it and saved work in it. */
-export const generationOf = (gitDir: string): Promise<string> => textOf(join(gitDir, "generation"));
-
-/** The git directory that has saved work. A cached clone of an earlier version has it itself until its next fetch. */
-export const savedIn = (cacheDir: string): string =>
-  existsSync(savedDirOf(cacheDir)) ? savedDirOf(cacheDir) : cacheDir;
 
 /** The commits and tags that the remote had at the last fetch. `lasting`: without branches of jobs. */
 export const remoteIds = async (cacheDir: string, { lasting = false } = {}): Promise<Set<string>> => {
@@ -32,14 +24,10 @@ export const remoteIds = async (cacheDir: string, { lasting = false } = {}): Pro
   return new Set(refs.flatMap(([name, id]) => (isWanted(name) ? [id] : [])));
 };
 
-/** Readies a git directory with saved work; makes one that is not there. `url`: empty for jobs without a repository. */
-export const restoreSaved = async (
-  context: GitContext,
-  saved: string,
-  { url, cacheDir }: { url: string; cacheDir: string },
-): Promise<void> => {
-  await restoreGitDirectory(context, saved, { url, bare: true });
-  if (saved !== cacheDir) await borrowObjects(saved, [cacheDir]);
+/** Readies the saved work beside a cached clone; makes it where there is none. `url`: empty for jobs without a repository. */
+export const restoreSaved = async (context: GitContext, cacheDir: string, url: string): Promise<void> => {
+  await restoreGitDirectory(context, savedDirOf(cacheDir), { url, bare: true });
+  await borrowObjects(savedDirOf(cacheDir), [cacheDir]);
 };
 
 /** Refs of the commits at which others leave what the remote has: of a commit itself where the remote has it. */
@@ -63,9 +51,8 @@ export const saveRefs = (
   refs: Map<string, string>,
 ): Promise<void> =>
   withRepositoryLock(context, { key, url, reason: "worktree_failed" }, async (locked) => {
-    const isOfBefore = existsSync(cacheDir) && (await generationOf(cacheDir)) === "";
-    const saved = isOfBefore ? savedIn(cacheDir) : savedDirOf(cacheDir);
-    await restoreSaved(locked, saved, { url, cacheDir });
+    const saved = savedDirOf(cacheDir);
+    await restoreSaved(locked, cacheDir, url);
     const commits = [...refs.values()];
     const lasting = await remoteIds(cacheDir, { lasting: true });
     const without = [...lasting, ...(await readRefs(saved, [...refs.keys()])).values()];
@@ -106,9 +93,6 @@ export const tidy = async (
   if (packs.length > maxPacks) await withoutLeftovers(locked, gitDir, repack);
 };
 
-/** A clone of an earlier version lends to worktrees until they are used next, here or on other hosts. */
-const lendsForMs = 7 * 24 * 3_600_000;
-
 /** Keeps `saved.git` whole after a fetch, under the lock: packs it anew when its bases are others now, or it has many packs. */
 export const careForSaved = async (
   locked: LockedContext,
@@ -117,27 +101,21 @@ export const careForSaved = async (
 ): Promise<void> => {
   const saved = savedDirOf(cacheDir);
   if (!existsSync(saved)) return;
-  await restoreSaved(locked, saved, { url, cacheDir });
-  const wasClone = (await readRefs(saved, remoteRefs)).size > 0;
-  const { mtimeMs } = await stat(join(cacheDir, "generation"));
-  if (wasClone && Date.now() - mtimeMs < lendsForMs) return;
+  await restoreSaved(locked, cacheDir, url);
   const lasting = await remoteIds(cacheDir, { lasting: true });
   const remote = [...lasting].toSorted().join("\n");
   const known = join(saved, "whole-with");
   const before = await readRefs(saved, ["refs/bases"]);
   const commits = [...(await readRefs(saved, savedRefs)).values()];
-  const isKnown = !isForced && !wasClone && (await textOf(known)) === remote;
+  const isKnown = !isForced && (await textOf(known)) === remote;
   const bases = isKnown ? before : await basesOf(locked, saved, { commits, lasting });
   const isOther = new Set(bases.keys()).symmetricDifference(before).size > 0;
-  if (isForced || wasClone || isOther) await packAnew(locked, saved, { lasting });
+  if (isForced || isOther) await packAnew(locked, saved, { lasting });
   else await tidy(locked, saved, () => packAnew(locked, saved, { lasting }));
   await replace(known, remote);
 };
 
-/**
- * Packs all saved work as one; what only expired refs reached goes. `lenders`: `saved` is damaged, and they may have what it
- * lacks. Resolves to the refs that cannot be read, which are then no more.
- */
+/** Packs all saved work as one. `lenders`: it is damaged, and they may have what it lacks. Resolves to the refs that are lost. */
 export const packAnew = async (
   locked: LockedContext,
   saved: string,

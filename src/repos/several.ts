@@ -28,7 +28,6 @@ export const repositoryNames = (urls: readonly string[]): string[] => {
   return names;
 };
 
-/** The id of a further repository's worktree. */
 export const furtherId = (worktreeId: string, name: string): string => `${worktreeId}-${name}`;
 
 /** The worktree that a worktree lies beside, by its id; of a main one: itself. */

@@ -10,9 +10,8 @@ import type { Worktree } from "./repos.ts";
 import { emptyScratch } from "./wall.ts";
 
 /**
- * Whether a submodule holds anything that its remote may lack; true whenever that is not sure. Without: it is not checked
- * out, or its commit and files are those that the index names, and its logs tell of nothing but clone and checkout.
- * `path`: bytes, one character each; `commit`: the one that the worktree's index names.
+ * Whether a submodule holds anything that its remote may lack, or that is not sure: it is checked out otherwise than the index's
+ * `commit`, or its logs tell of more than clone and checkout. `path`: bytes.
  */
 export const hasOwnWork = async (
   context: GitContext,
@@ -38,10 +37,7 @@ export const gitDirectoryAt = async (directory: string): Promise<string | null> 
   return resolve(directory, found.isDirectory() ? ".git" : pathBytes(named).toString());
 };
 
-/**
- * The commit that is checked out in a submodule; null: none, or one that is not in the worktree. It is read as text, and no
- * link is followed: git would obey the configuration there. `path`: bytes.
- */
+/** The commit checked out in a submodule, read as text and through no link: git would obey what is there. `path`: bytes. */
 export const headOf = async (root: string, path: string): Promise<string | null> => {
   const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
   if (gitDir === null || !isBelow(gitDir, root)) return null;
@@ -61,11 +57,7 @@ const commonOf = async (gitDir: string): Promise<string> =>
   resolve(gitDir, (await ownText(join(gitDir, "commondir"))).trim());
 
 /** Whether a repository below the worktree has files that its commit lacks; true whenever that is not sure. `path`: bytes. */
-export const hasUncommitted = async (
-  context: GitContext,
-  worktree: Worktree,
-  path: string,
-): Promise<boolean> => {
+export const hasUncommitted = async (context: GitContext, worktree: Worktree, path: string) => {
   const directory = join(worktree.path, pathBytes(path).toString());
   const [own, commit] = [await gitDirectoryAt(directory), await headOf(worktree.path, path)];
   if (own === null || commit === null) return true;
@@ -76,7 +68,9 @@ export const hasUncommitted = async (
 export const ownText = async (file: string): Promise<string> =>
   ((await isReal(file)) ? await smallTextOf(file) : null) ?? "";
 
-const isReal = async (path: string): Promise<boolean> => (await realpath(path).catch(() => null)) === path;
+/** Whether there is something, and no link on the way. */
+export const isReal = async (path: string): Promise<boolean> =>
+  (await realpath(path).catch(() => null)) === path;
 
 const isAsCloned = async (gitDir: string): Promise<boolean> => {
   const logs = join(gitDir, "logs");
@@ -135,10 +129,7 @@ export const withBorrower = async <Value>(
   }
 };
 
-/**
- * Commits by path of the submodules and of those of `inner` that are submodules of submodules. `inner`: where repositories
- * are in submodules. Paths are bytes.
- */
+/** Commits by path of the submodules, and of submodules of submodules at the paths `inner`. Paths are bytes. */
 export const withInner = async (
   context: GitContext,
   worktree: Worktree,

@@ -15,7 +15,8 @@ import {
   withoutLeftovers,
 } from "./git-directory.ts";
 import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
-import { importCommits, typesOf } from "./import.ts";
+import { objectsAt } from "./git-objects.ts";
+import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { pathBytes, shownPath } from "./path-bytes.ts";
@@ -52,10 +53,8 @@ type Adding = {
 };
 
 /**
- * Checks out the submodules of what a worktree has checked out, each at the commit that it names, from a cached clone of
- * its own: where nothing is yet. The agent's clone then has them as git would, under `.git/modules`. Resolves to the
- * worktree with what is to be said.
- * @throws RepoError with the submodule's name: its declaration is refused, it cannot be fetched, or it is too much
+ * Checks out submodules of a worktree where nothing is yet, each at the commit that is named, from a cached clone of its own:
+ * the agent's clone has them as git would. Resolves to the worktree with what is to be said. @throws RepoError that names one
  */
 export const addSubmodules = (
   context: GitContext,
@@ -76,10 +75,7 @@ export const addSubmodules = (
   });
 
 /** Whether a commit with these submodules has another commit of one that is checked out: git would leave that as it is. */
-export const movesSubmodule = async (
-  { path: root }: Worktree,
-  submodules: SpecialEntries["submodules"],
-): Promise<boolean> => {
+export const movesSubmodule = async ({ path: root }: Worktree, submodules: SpecialEntries["submodules"]) => {
   for (const [path, commit] of submodules) {
     const gitDir = await gitDirectoryAt(join(root, pathBytes(path).toString()));
     if (gitDir !== null && (await ownText(join(gitDir, "HEAD"))) !== `${commit}\n`) return true;
@@ -87,12 +83,7 @@ export const movesSubmodule = async (
   return false;
 };
 
-const addAll = async (
-  context: GitContext,
-  owner: Super,
-  { submodules }: SpecialEntries,
-  adding: Adding,
-): Promise<void> => {
+const addAll = async (context: GitContext, owner: Super, { submodules }: SpecialEntries, adding: Adding) => {
   if (submodules.size === 0) return;
   const declared = await readDeclared(context, owner);
   const all: Wanted[] = [];
@@ -117,18 +108,10 @@ const addAll = async (
 };
 
 /** Fetches what is lacking, some at once. Whoever needs one that failed gets its failure. */
-const fetchSideBySide = async (
-  context: GitContext,
-  all: readonly Wanted[],
-  owner: Super,
-  adding: Adding,
-): Promise<void> => {
+const fetchSideBySide = async (context: GitContext, all: readonly Wanted[], owner: Super, adding: Adding) => {
   const next = all.values();
   const fetchNext = async (): Promise<void> => {
-    for (const wanted of next) {
-      const own = contextFor(context, wanted.url, owner.url);
-      await fetchOnce(own, wanted, { owner, adding }).catch(() => undefined);
-    }
+    for (const wanted of next) await fetchOnce(context, wanted, { owner, adding }).catch(() => undefined);
   };
   await Promise.all(Array.from({ length: sideBySide }, fetchNext));
 };
@@ -140,11 +123,9 @@ const longestFile = 256 * 1024;
 
 const readDeclared = async (context: GitContext, { from, commit, url }: Super): Promise<Declared[]> => {
   const name = `${commit}:.gitmodules`;
-  const asked = await runGit(context, from, ["cat-file", "--batch-check"], { input: `${name}\n` });
-  const [, size] = /^[0-9a-f]{40} blob (\d+)$/m.exec(asked.stdout) ?? [];
-  if (size === undefined) return [];
-  if (Number(size) > longestFile)
-    throw refusal(`The .gitmodules of ${url} has more than ${longestFile} bytes`);
+  const [found] = await objectsAt(context, from, [name]);
+  if (found?.type !== "blob") return [];
+  if (found.size > longestFile) throw refusal(`The .gitmodules of ${url} has more than ${longestFile} bytes`);
   const read = ["cat-file", "blob", name];
   const { stdout: text } = await runGit(context, from, read, { encoding: "latin1" });
   const list = ["config", "--file", "-", "--no-includes", "--null", "--list"];
@@ -155,7 +136,6 @@ const readDeclared = async (context: GitContext, { from, commit, url }: Super): 
   return declaredIn(stdout);
 };
 
-/** @throws RepoError */
 const permitted = (
   { settings }: GitContext,
   entry: Declared,
@@ -185,8 +165,8 @@ const addOne = async (context: GitContext, wanted: Wanted, owner: Super, adding:
   const { entry, url, commit, shown, isFree } = wanted;
   const path = pathBytes(entry.path).toString();
   const gitDir = join(owner.gitDir, "modules", pathBytes(entry.name).toString());
+  const repo = await fetchOnce(context, wanted, { owner, adding });
   const own = contextFor(context, url, owner.url);
-  const repo = await fetchOnce(own, wanted, { owner, adding });
   if (!(await hasCommit(context, repo, commit)) && !(await bringCommit(own, repo, commit))) {
     const lacks = `${url} does not have its commit ${commit}`;
     adding.warnings.push(`The submodule ${shown} is not checked out: ${lacks}.`);
@@ -230,19 +210,20 @@ const fetchOnce = (
   wanted: Wanted,
   { owner, adding }: { owner: Super; adding: Adding },
 ): Promise<CachedRepo> => {
-  const key = `${wanted.url} ${context.tokens === noTokens}`;
-  const known = adding.fetched.get(key);
-  if (known !== undefined) return known;
-  const fetching = fetchNamed(context, wanted, owner).then((repo) => {
-    adding.warnings.push(...repo.warnings);
-    return repo;
-  });
+  const own = contextFor(context, wanted.url, owner.url);
+  const key = `${wanted.url} ${own.tokens === noTokens}`;
+  const fetching = adding.fetched.get(key) ?? fetchNamed(own, wanted, { owner, adding });
   adding.fetched.set(key, fetching);
   return fetching;
 };
 
-const fetchNamed = (context: GitContext, { url, entry }: Wanted, owner: Super): Promise<CachedRepo> =>
-  fetchRepo(context, { url, allowLocal: allowsLocal(context.settings) }).catch((cause: unknown) => {
+const fetchNamed = async (
+  context: GitContext,
+  { url, entry }: Wanted,
+  { owner, adding }: { owner: Super; adding: Adding },
+): Promise<CachedRepo> => {
+  const allowLocal = allowsLocal(context.settings);
+  const repo = await fetchRepo(context, { url, allowLocal }).catch((cause: unknown) => {
     if (!(cause instanceof RepoError)) throw cause;
     const { reason, message, retryable, again } = cause;
     const why =
@@ -252,6 +233,9 @@ const fetchNamed = (context: GitContext, { url, entry }: Wanted, owner: Super): 
     const what = `The submodule "${shownPath(entry.name)}" of ${owner.url} is not to be had. ${message}${why}`;
     throw new RepoError(reason, what, { cause, retryable, again });
   });
+  adding.warnings.push(...repo.warnings);
+  return repo;
+};
 
 /** Fetches a commit that is on no branch or tag, as git does for a submodule. Whether the remote has it. */
 const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string): Promise<boolean> => {
@@ -268,7 +252,7 @@ const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string
 };
 
 const hasCommit = async (context: GitContext, { gitDir }: CachedRepo, commit: string): Promise<boolean> =>
-  (await typesOf(context, gitDir, [commit])).get(commit) === "commit";
+  (await objectsAt(context, gitDir, [commit]))[0]?.type === "commit";
 
 /** Before the agent can read there. */
 const noteLender = async (context: GitContext, { key }: CachedRepo, adding: Adding): Promise<void> => {
@@ -284,10 +268,7 @@ const noteLender = async (context: GitContext, { key }: CachedRepo, adding: Addi
 /** Where a submodule is checked out before it gets its place as a whole. */
 const stageOf = ({ gitDir }: Worktree): string => join(gitDir, "service-submodule");
 
-/**
- * Whether a submodule may be put at a path: nothing is there, or an empty directory. What leads there must be directories.
- * @throws RepoError
- */
+/** Whether nothing but an empty directory is at a submodule's place. @throws RepoError: a link or file is on the way */
 const isFreePlace = async (root: string, path: string, shown: string): Promise<boolean> => {
   let at = root;
   for (const part of path.split("/")) {
@@ -303,10 +284,7 @@ const isFreePlace = async (root: string, path: string, shown: string): Promise<b
 type Checkout = Record<"commit" | "at" | "gitDir" | "stage", string> & { repo: CachedRepo; links: string[] };
 
 /** The directory gets its name when it is complete. Resolves to the links that were left out. */
-const checkOut = async (
-  context: GitContext,
-  { repo, commit, links, at, gitDir, stage }: Checkout,
-): Promise<string[]> => {
+const checkOut = async (context: GitContext, { repo, commit, links, at, gitDir, stage }: Checkout) => {
   try {
     return await withBorrower(context, [repo.gitDir], async (ownDir) => {
       await mkdir(stage);

@@ -6,7 +6,6 @@ import type { HostedRepo } from "../contract/repository-url.ts";
 import { orAborted } from "../lib/wait.ts";
 import { callHost, HostError, limitOf, refusalOf } from "./host-call.ts";
 
-/** Tokens for the git host. */
 export type Tokens = {
   /**
    * Call it for each use: an app's token is valid for an hour. It is for this repository alone; null: for all that the app
@@ -38,7 +37,9 @@ export type TokenSettings = Pick<
 /** Prefers an app's token to the static one, because it has fewer rights and a shorter life. */
 export const createTokens = (settings: TokenSettings, onToken: OnToken): Tokens => {
   const { gitHostAppId: appId, gitHostAppInstallationId: installationId, gitHostToken } = settings;
-  if (appId === null || installationId === null || !hasKey(settings))
+  const { gitHostAppPrivateKey, gitHostAppPrivateKeyBase64, gitHostAppPrivateKeyPath } = settings;
+  const key = gitHostAppPrivateKey ?? gitHostAppPrivateKeyBase64 ?? gitHostAppPrivateKeyPath;
+  if (appId === null || installationId === null || key === null)
     return { get: async () => gitHostToken, refused: () => false };
   let app: Promise<Mint> | undefined;
   /** What the app was given last, or is being given, by repository. */
@@ -97,7 +98,6 @@ type Mint = (repo: HostedRepo | null) => Promise<{ token: string; expiresAt: Dat
 /** A token that expires sooner is replaced: a push must not outlive it. */
 const renewalMs = 300_000;
 
-/** Base of the host's REST API. */
 const apiBase = (gitHost: string): string =>
   gitHost === "github.com" ? "https://api.github.com" : `https://${gitHost}/api/v3`;
 
@@ -127,13 +127,6 @@ const isOutside = (error: unknown): boolean => {
     refusal?.status === 422 && /repository that does not exist or is not accessible/.test(refusal.message)
   );
 };
-
-const hasKey = (settings: TokenSettings): boolean =>
-  [
-    settings.gitHostAppPrivateKey,
-    settings.gitHostAppPrivateKeyBase64,
-    settings.gitHostAppPrivateKeyPath,
-  ].some((key) => key !== null);
 
 const readKey = async (settings: TokenSettings): Promise<string> => {
   // In variables, a PEM text often has `\n` for its line breaks.

@@ -2,7 +2,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { removeTree } from "../lib/remove-tree.ts";
 import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
-import { pathBytes } from "./path-bytes.ts";
+import { stageEntries } from "./git-index.ts";
+import { pathBytes, pathList } from "./path-bytes.ts";
 import { scratchOf, type Tree } from "./wall.ts";
 
 /** A path that differs from the commit, and the file's mode. `before`: the commit's blob; undefined: the path is new. Paths are bytes. */
@@ -20,51 +21,38 @@ type Adding = Tree & { index: string };
  * | Git LFS has it, and the commit has its pointer | that pointer: the file was moved or copied |
  * | anything else                                  | as `git add` made it                       |
  */
-export const restoreUntouched = async (
-  context: GitContext,
-  adding: Adding,
-  headTree: string,
-): Promise<void> => {
+export const restoreUntouched = async (context: GitContext, adding: Adding, headTree: string) => {
   const args = ["diff-index", "--cached", "--raw", "--no-renames", "-z", headTree];
   const { stdout } = await runGit(context, adding, args, { encoding: "latin1" });
   const found = stdout.matchAll(/:(\d{6}) (100\d{3}) ([0-9a-f]{40}) \w+ ([AM])\0(?!")([^\0\n]+)\0/g);
   const changed = Array.from(found, ([, old = "", mode = "", id, , path = ""]): Changed => {
     return { path, mode, before: old.startsWith("100") ? id : undefined };
   });
-  const [inLfs, filtered] = await withRules(context, adding, changed);
-  await withPointers(context, adding, { files: inLfs, headTree });
-  await asCheckedOut(context, adding, filtered);
+  const isInLfs = await areInLfs(context, adding, changed);
+  const files = changed.filter(({ path }) => isInLfs.get(path) === true);
+  await withPointers(context, adding, { files, headTree });
+  const isOther = ({ path, before }: Changed) => isInLfs.get(path) === false && before !== undefined;
+  await asCheckedOut(context, adding, changed.filter(isOther));
 };
 
 /** Gives files in Git LFS, whose content is unchanged, the modes that they have. */
 export const takeModes = async (context: GitContext, adding: Adding): Promise<void> => {
   const { stdout } = await runGit(context, adding, ["diff-files", "--raw", "-z"], { encoding: "latin1" });
   const changed = stdout.matchAll(/:(100\d{3}) (?!\1)(100\d{3}) ([0-9a-f]{40}) \w+ M\0([^\0]+)\0/g);
-  await addLines(
-    context,
-    adding,
-    Array.from(changed, ([, , mode, id, path]) => `${mode} ${id}\t${path}\0`),
-  );
+  const entries = Array.from(changed, ([, , mode, id, path]) => `${mode} ${id}\t${path}`);
+  await stageEntries(context, adding, entries);
 };
 
-const addLines = async (context: GitContext, adding: Adding, lines: string[]): Promise<void> => {
-  const input = pathBytes(lines.join(""));
-  if (lines.length > 0) await runGit(context, adding, ["update-index", "-z", "--index-info"], { input });
-};
-
-/** Those that have rules: of Git LFS, and others. */
-const withRules = async (context: GitContext, adding: Adding, changed: Changed[]) => {
+/** By path, of those that have rules: whether these are of Git LFS. */
+const areInLfs = async (context: GitContext, adding: Adding, changed: Changed[]) => {
   const rules = new Map<string, boolean>();
-  const input = pathBytes(changed.map(({ path }) => `${path}\0`).join(""));
+  const input = pathList(changed.map(({ path }) => path));
   const args = "check-attr -z --stdin text eol crlf ident working-tree-encoding filter".split(" ");
   const asked = { input, encoding: "latin1" } as const;
   const { stdout } = changed.length === 0 ? { stdout: "" } : await runGit(context, adding, args, asked);
   for (const [, path = "", name, value = ""] of stdout.matchAll(/([^\0]+)\0([^\0]+)\0([^\0]*)\0/g))
     if (!["unspecified", "unset"].includes(value)) rules.set(path, name === "filter" && value === "lfs");
-  return [true, false].map((isLfs) => changed.filter(({ path }) => rules.get(path) === isLfs)) as [
-    Changed[],
-    Changed[],
-  ];
+  return rules;
 };
 
 /** Ids of files, as git would add them. None when git refuses. */
@@ -96,27 +84,26 @@ const withPointers = async (
   const paths = files.map(({ path }) => path);
   const ids = await hashed(context, adding, paths, { config });
   const same = files.map(({ path, mode }, nth) =>
-    known.has(ids[nth]) ? `${mode} ${ids[nth]}\t${path}\0` : "",
+    known.has(ids[nth]) ? `${mode} ${ids[nth]}\t${path}` : "",
   );
-  await addLines(context, adding, same.filter(Boolean));
+  await stageEntries(context, adding, same.filter(Boolean));
 };
 
-const asCheckedOut = async (context: GitContext, adding: Adding, filtered: Changed[]): Promise<void> => {
-  const files = filtered.filter(({ before }) => before !== undefined);
+const asCheckedOut = async (context: GitContext, adding: Adding, files: Changed[]): Promise<void> => {
   if (files.length === 0) return;
   const place = join(scratchOf(adding.ownDir), "untouched");
   const write = { ...adding, index: `${place}.index` };
   await removeTree(place);
   await rm(write.index, { force: true, recursive: true });
-  const lines = files.map(({ path, before }) => `100644 ${before}\t${path}\0`);
-  await addLines(context, write, lines);
+  const entries = files.map(({ path, before }) => `100644 ${before}\t${path}`);
+  await stageEntries(context, write, entries);
   await runGit(context, write, ["checkout-index", "--all", `--prefix=${place}/`]);
   const then = files.map(({ path }) => `${Buffer.from(place).toString("latin1")}/${path}`);
   const paths = [...files.map(({ path }) => path), ...then];
   const ids = await hashed(context, adding, paths, { options: ["--no-filters"] });
   await removeTree(place);
   const same = files.map(({ path, mode, before }, nth) =>
-    ids[nth] !== undefined && ids[nth] === ids[nth + files.length] ? `${mode} ${before}\t${path}\0` : "",
+    ids[nth] !== undefined && ids[nth] === ids[nth + files.length] ? `${mode} ${before}\t${path}` : "",
   );
-  await addLines(context, adding, same.filter(Boolean));
+  await stageEntries(context, adding, same.filter(Boolean));
 };

@@ -5,11 +5,7 @@ import { dirname, join } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
 import { type GitContext, runGit } from "./git-context.ts";
 
-/**
- * Refuses a local path or `file://` URL without a repository, or with one that no job can be fetched from. Does not check
- * other URLs.
- * @throws ServiceError `invalid_repo_url`
- */
+/** Refuses a local path or `file://` URL from which no job can be fetched. @throws ServiceError `invalid_repo_url` */
 export const checkLocalRepository = async (context: GitContext, url: string): Promise<void> => {
   const path = url.replace(/^file:\/\//, "");
   // git decodes %20 and the like in a file:// URL: this path may be another one.
@@ -50,10 +46,7 @@ export const otherFormat = (url: string): string =>
 const partialRepository = (url: string): string =>
   `The repository ${url} is a partial clone and lacks files of its history. Run in it: git fetch --refetch --no-filter, or give the URL of its remote`;
 
-/**
- * First 12 hex digits of the sha256 of a URL that `parseRepoUrl` gave, without `.git`. A local path keeps its `.git`:
- * `/a/app` and `/a/app.git` may be two repositories.
- */
+/** Takes a URL that `parseRepoUrl` gave. A local path keeps its `.git`: `/a/app` and `/a/app.git` may be two repositories. */
 export const repoKey = (url: string): string => {
   const isLocal = /^(file:\/)?\//.test(url);
   const name = isLocal ? url : url.replace(/\.git$/, "").replace(/\/+$/, "");

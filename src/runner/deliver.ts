@@ -3,6 +3,7 @@ import { type Check, failsJob, isRed, stillRed } from "../contract/check.ts";
 import type { Run } from "../jobs/run.ts";
 import { pullRequestUnknown } from "../jobs/settle.ts";
 import type { Redact } from "../lib/redact.ts";
+import { some } from "../lib/some.ts";
 import type { Deliver } from "../profiles/definition.ts";
 import type { ResolvedProfile } from "../profiles/profile.ts";
 import type { Repos, Worktree, WorktreeState } from "../repos/repos.ts";
@@ -39,7 +40,7 @@ export type Committed = {
 /** Reports the changes of a read-only profile's agent, which are discarded with its worktree. */
 export const reportDiscarded = async ({ run, worktree, repos }: Work): Promise<null> => {
   const changed = changesIn(await repos.inspect(worktree, run.signal));
-  if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed)}`);
+  if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed, 50)}`);
   return null;
 };
 
@@ -51,7 +52,7 @@ export const commitWork = async (work: Work, firstHead: string | null): Promise<
   const { record, run, worktree, repos, redact } = work;
   const left = await repos.inspect(worktree, run.signal);
   if (left.kept.length > 0)
-    run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept)}`);
+    run.warn(`Not in the commit, because git does not take it; its worktree is kept: ${some(left.kept, 50)}`);
   await warnOfIgnored({ repos, worktree, signal: run.signal }, run.warn);
   if (left.hasOtherCommits) {
     const { ref } = await repos.salvage(worktree, record.id, run.signal);
@@ -81,7 +82,7 @@ export const warnOfIgnored = async (
   if (ignored.length === 0) return;
   const count = ignored.length === 1 ? "1 new file" : `${ignored.length} new files`;
   warn(
-    `In no commit, because .gitignore or the agent's .git/info/exclude names it: ${count}, only in ${worktree.path}: ${some(ignored, 5)}`,
+    `In no commit, because .gitignore or the agent's .git/info/exclude names it: ${count}, only in ${worktree.path}: ${some(ignored)}`,
   );
 };
 
@@ -155,12 +156,6 @@ export const deliverRed = async (delivery: Delivery): Promise<JobPatch> => {
 const changesIn = ({ paths, kept, ahead }: WorktreeState): string[] => {
   if (paths.length > 0 || kept.length > 0 || ahead === 0) return [...paths, ...kept];
   return [ahead === 1 ? "1 commit" : `${ahead} commits`];
-};
-
-/** Names the first of them, and how many more there are. */
-export const some = (paths: string[], most = 50): string => {
-  const more = paths.length > most ? ` and ${paths.length - most} more` : "";
-  return `${paths.slice(0, most).join(", ")}${more}`;
 };
 
 /** The one that was asked for; else the task's first line, at most 72 characters: a title that fits a log and a list of pull requests. */

@@ -19,7 +19,7 @@ export const prepare = async (
 ): Promise<Place> => {
   const { profile, repos, onMade } = preparing;
   const wanted = wantedOf(record, profile);
-  const own = (await parkedWorktree(record, run, repos)) ?? (await checkout(record, run, { repos, wanted }));
+  const own = (await parkedWorktree(record, repos)) ?? (await checkout(record, run, { repos, wanted }));
   const isNew = !isOlder(record);
   const isCopy = profile.readOnly && !isNew;
   const copy = (id: string, worktree: Worktree) =>
@@ -51,8 +51,8 @@ const wantedOf = ({ options }: JobRecord, { wanted }: ResolvedProfile): Wanted =
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** That in which the job was parked; null: there is none, or the job was not. */
-const parkedWorktree = async (record: JobRecord, { signal }: Run, repos: Repos): Promise<Worktree | null> =>
-  record.resumed_at === null ? null : repos.resumeWorktree(record.worktree_id ?? record.id, signal);
+const parkedWorktree = async (record: JobRecord, repos: Repos): Promise<Worktree | null> =>
+  record.resumed_at === null ? null : repos.findWorktree(record.worktree_id ?? record.id);
 
 /** Later attempts count what the first one did, and a job that only delivers counts all. */
 const firstHeadOf = async (
@@ -84,11 +84,7 @@ const copyOf = async (
 };
 
 /** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
-const checkout = async (
-  record: JobRecord,
-  run: Run,
-  { repos, wanted }: { repos: Repos; wanted: Wanted },
-): Promise<Worktree> => {
+const checkout = async (record: JobRecord, run: Run, { repos, wanted }: { repos: Repos; wanted: Wanted }) => {
   const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
   const worktreeId = record.worktree_id ?? record.id;
   const worktree = await repos.addWorktree({

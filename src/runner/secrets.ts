@@ -7,7 +7,7 @@ import { SetupError } from "../place/setup.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
 import { createFinder, filesWithSecret } from "../secrets/find.ts";
 import { type JobSecret, type JobSecrets, searchedValues, valuesInside } from "../secrets/secrets.ts";
-import { some } from "./deliver.ts";
+import { some } from "../lib/some.ts";
 import { message } from "./ends.ts";
 import type { Place } from "./place.ts";
 import type { Saving } from "./saving.ts";

@@ -58,7 +58,7 @@ const checkout = async (
   { repos, own, url, baseRef, name }: Checkout,
 ): Promise<Worktree> => {
   const worktreeId = furtherId(own.worktreeId, name);
-  const parked = record.resumed_at === null ? null : await repos.resumeWorktree(worktreeId, signal);
+  const parked = record.resumed_at === null ? null : await repos.findWorktree(worktreeId);
   if (parked !== null) return parked;
   const repo = await repos.fetch({ url, jobId: record.id, signal });
   const worktree = await repos.addWorktree({
@@ -76,11 +76,7 @@ const checkout = async (
 };
 
 /** The agent's variable that names all repositories of a job with several; else none. */
-export const repositoriesVariable = (
-  record: JobRecord,
-  main: Worktree,
-  others: readonly Other[],
-): Record<string, string> => {
+export const repositoriesVariable = (record: JobRecord, main: Worktree, others: readonly Other[]) => {
   if (others.length === 0) return {};
   const paths = [main, ...others.map((other) => other.worktree)].map(({ path }) => path);
   const entries = namesOf(record).map((name, at) => [name, paths[at]]);

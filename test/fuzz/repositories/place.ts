@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync } from "node:fs";
+import { cpSync, existsSync } from "node:fs";
 import { chmod, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -8,7 +8,6 @@ import { removeTree } from "../../../src/lib/remove-tree.ts";
 import { plainGit, write } from "../../../src/repos/plain-git.fixture.ts";
 import { addTo, fetchInto, makeRepos, type TestRepos } from "../../../src/repos/repos.fixture.ts";
 import { type CachedRepo, savedDirOf, type Worktree } from "../../../src/repos/repos.ts";
-import { savedIn } from "../../../src/repos/saved.ts";
 import { walls, type WallMode } from "../../../src/repos/wall.fixture.ts";
 import { canaries, trapScript } from "./trap.ts";
 
@@ -226,7 +225,7 @@ const occupy = async (scene: Scene, repos: TestRepos, number: number): Promise<P
     path,
     gitDir,
     get savedDir() {
-      return savedIn(cacheDir);
+      return existsSync(savedDirOf(cacheDir)) ? savedDirOf(cacheDir) : cacheDir;
     },
     trap,
     serviceDirs,
