@@ -4,45 +4,28 @@ import type { Line, LineFacts } from "./transcript-line.ts";
  * What is known about one source after some of its lines. It is a fold over the lines, so that it does not matter in how
  * many pieces they came.
  */
-export type Facts = {
-  entries: number;
-  start: number | null;
-  last: number | null;
-  /** Tokens and USD of the session as its agent reckons them. */
-  totalTokens: number;
-  totalCost: number | null;
-  /** The first working directory and the last one. */
-  project: string;
-  cwd: string;
-  branch: string;
-  slugs: string[];
-  model: string;
-  /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
-  thread: string;
-  copiedAt: number | null;
-  copiedTokens: number;
-  /** Lines of which something could not be read, and kinds of lines that are not known, with their numbers. */
-  damaged: number;
-  unknown: Record<string, number>;
-};
-
-export const noFacts = (): Facts => ({
+export const noFacts = () => ({
   entries: 0,
-  start: null,
-  last: null,
+  start: null as number | null,
+  last: null as number | null,
+  /** Tokens and USD of the session as its agent reckons them. */
   totalTokens: 0,
-  totalCost: null,
+  totalCost: null as number | null,
+  /** The first working directory and the last one. */
   project: "",
   cwd: "",
   branch: "",
-  slugs: [],
+  slugs: [] as string[],
   model: "",
+  /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
   thread: "",
-  copiedAt: null,
+  copiedAt: null as number | null,
   copiedTokens: 0,
+  /** Lines of which something could not be read, and kinds of lines that are not known, with their numbers. */
   damaged: 0,
-  unknown: {},
+  unknown: {} as Record<string, number>,
 });
+export type Facts = ReturnType<typeof noFacts>;
 
 const mostSlugs = 50;
 const mostUnknown = 50;
