@@ -1,4 +1,4 @@
-import { blockText, countOf, listOf, objectOf, textOf, textsIn, timeOf, type Json } from "./json.ts";
+import { blockText, countOf, filled, listOf, objectOf, textOf, textsIn, timeOf, type Json } from "./json.ts";
 import {
   emptyLine,
   type Call,
@@ -18,7 +18,7 @@ export const readClaude = (record: Json): Line | null => {
     session: textOf(record["sessionId"]),
     copyOf: textOf(objectOf(record["forkedFrom"])["messageUuid"]),
     sidechain: record["isSidechain"] === true,
-    facts: placeOf(record),
+    facts: filled({ cwd: record["cwd"], branch: record["gitBranch"], slug: record["slug"] }),
   };
   const type = textOf(record["type"]);
   if (type === "user") return readUser(record, common);
@@ -53,21 +53,6 @@ const beginning =
 export const isOwnOfClaude = (line: Buffer): boolean => {
   const [, type = "", attachment = ""] = beginning.exec(line.toString("latin1", 0, 200)) ?? [];
   return ownTypes.has(type) || ownAttachments.test(attachment);
-};
-
-const lineTypes = new Set(["user", "assistant", "system", "attachment", "cost-state", ...ownTypes]);
-
-/** Whether an object on a damaged line is a line of its own, and not a part of one. */
-export const isClaudeRecord = ({ type }: Json): boolean =>
-  typeof type === "string" && (lineTypes.has(type) || Object.hasOwn(titles, type));
-
-const placeOf = (record: Json): LineFacts => {
-  const facts: LineFacts = {};
-  const [cwd, branch, slug] = [record["cwd"], record["gitBranch"], record["slug"]];
-  if (typeof cwd === "string" && cwd !== "") facts.cwd = cwd;
-  if (typeof branch === "string" && branch !== "") facts.branch = branch;
-  if (typeof slug === "string" && slug !== "") facts.slug = slug;
-  return facts;
 };
 
 const titles: Record<string, { kind: TitleKind; field: string }> = {
