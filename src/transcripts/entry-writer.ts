@@ -12,7 +12,7 @@ import type { Sql } from "./sqlite-file.ts";
 import { isShown, searchedText, type Line } from "./transcript-line.ts";
 
 /** `lines` takes the digests of lines that other files may have, too. */
-export type Added = SourceRow & { from: number; bytes: Buffer; lines: number[] };
+export type Added = Omit<SourceRow, "totals"> & { from: number; bytes: Buffer; lines: number[] };
 
 /** Writes the entries of a source's new lines. */
 export const addEntries = (sql: Sql, added: Added): void => {
@@ -83,7 +83,7 @@ const longestSummary = 200;
  */
 const addTitle = (
   sql: Sql,
-  { number, source }: SourceRow,
+  { number, source }: Added,
   { session, facts: { title } }: Line,
 ): number | null => {
   if (title === undefined) return null;
