@@ -6,7 +6,7 @@ import type { Source } from "./corpus.ts";
 import { learn } from "./facts.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import { claimOf, digestOf, lineOf } from "./line-owners.ts";
-import { readLines } from "./read-line.ts";
+import { readLines, type Placed } from "./read-line.ts";
 import type { SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 import { isShown, searchedText, type Line } from "./transcript-line.ts";
@@ -23,8 +23,6 @@ export const addEntries = (sql: Sql, added: Added): void => {
       addEntry(sql, added, { line, begin: added.from + at + begin, length });
   }
 };
-
-type Placed = { line: Line; begin: number; length: number };
 
 const addEntry = (sql: Sql, added: Added, placed: Placed): void => {
   const { number, source, facts, lines } = added;
@@ -50,8 +48,7 @@ type Inserted = Placed & { source: Source; isCopied: boolean; digest: number | n
 
 const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
   const { line, begin, length, source, isCopied, digest } = entry;
-  const { bill = noBill(line) } = line.facts;
-  const isTurn = line.type === "assistant" && !line.sidechain && bill !== null;
+  const { bill } = line.facts;
   sql.run(
     `INSERT INTO entries (id, at, shown, begin, length, line, claim, inherited, prompt, calls, answer, turn, tokens, cost)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -65,15 +62,16 @@ const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
     Number(isCopied),
     line.isPrompt ? beginning(line.content, longestSummary) : null,
     line.sidechain ? 0 : line.calls.length,
-    (bill?.id ?? "") === "" ? id : digestOf(bill?.id ?? ""),
-    Number(isTurn),
+    bill?.id ? digestOf(bill.id) : id,
+    Number(isAnswer(line)),
     bill?.tokens ?? 0,
     bill?.cost ?? null,
   );
 };
 
 /** Codex tells no cost of an answer: what it says is one; thinking and calls are none. */
-const noBill = ({ content }: Line) => (content === "" ? null : { id: "", tokens: 0, cost: null });
+const isAnswer = ({ type, sidechain, content, facts }: Line): boolean =>
+  type === "assistant" && !sidechain && (facts.bill !== undefined || content !== "");
 
 const longestSummary = 200;
 

@@ -5,7 +5,7 @@ import { objectOf, parsed } from "./json.ts";
 import { recordsOf } from "./records.ts";
 import type { Line } from "./transcript-line.ts";
 
-type Placed = { begin: number; length: number; line: Line };
+export type Placed = { begin: number; length: number; line: Line };
 
 const readOf = (kind: Source["kind"]) => (kind === "codex" ? readCodex : readClaude);
 

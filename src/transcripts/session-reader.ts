@@ -34,15 +34,12 @@ export const createSessionReader = (
   const withFollowers = ({ source }: Shown, places: readonly Place[]): (Place & { shown: number })[] => {
     const [first, last] = [places[0]?.id, places.at(-1)?.id];
     if (first === undefined || last === undefined) return [];
-    const next = sql.first<{ id: number }>(
-      "SELECT id FROM entries WHERE id > ? AND id < ? AND shown = 1 ORDER BY id LIMIT 1",
+    return sql.all(
+      `SELECT id, shown, begin, length, inherited FROM entries WHERE id >= ?1 AND id < coalesce(
+         (SELECT id FROM entries WHERE id > ?2 AND id < ?3 AND shown = 1 ORDER BY id LIMIT 1), ?3) ORDER BY id`,
+      first,
       last,
       (source + 1) * entriesPerSource,
-    );
-    return sql.all(
-      "SELECT id, shown, begin, length, inherited FROM entries WHERE id >= ? AND id < ? ORDER BY id",
-      first,
-      next?.id ?? (source + 1) * entriesPerSource,
     );
   };
 
