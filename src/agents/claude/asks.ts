@@ -1,6 +1,6 @@
 import type { Redactor } from "../../lib/redact.ts";
 import type { AgentTurn, Reply } from "../agent.ts";
-import type { AgentMessage } from "./decode.ts";
+import type { DecoderFacts } from "./decode.ts";
 import {
   errorLine,
   hookDefers,
@@ -22,7 +22,7 @@ type Options = {
   /** Permission mode in which the agent works once its plan is approved. */
   approvedMode: string;
   /** The agent's message under way, or the last one. */
-  message: () => AgentMessage;
+  message: () => DecoderFacts["message"];
   /** Called before a question is deferred. */
   onDefer: () => void;
   /** The agent's last words, for a plan that it has only said. */
