@@ -113,8 +113,8 @@ export const createCollector = (options: Options) => {
 
   /** Looks at these paths, and at a poll at the directories that have changed. */
   const lookAt = async (paths: readonly string[], { isPoll, look }: { isPoll: boolean; look: Look }) => {
-    const { found } = await discovery.at([...paths, ...unsettled, ...(isPoll ? recent : [])]);
-    if (isPoll) found.push(...(await discovery.changed()).found);
+    const polled = isPoll ? [...recent, ...discovery.directories()] : [];
+    const { found } = await discovery.at([...paths, ...unsettled, ...polled]);
     unsettled.clear();
     for (const file of found) {
       const before = known.get(file.path);
