@@ -57,16 +57,13 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
   /** @returns the digests of lines that are gone here, and may be elsewhere */
   const removeDerived = (number: number): number[] => {
     const range = rangeOf(number);
-    const gone = sql.all<{ line: number }>(
-      "SELECT line FROM entries WHERE id BETWEEN ? AND ? AND line NOT NULL",
-      ...range,
-    );
     sql.run("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE id BETWEEN ? AND ?)", ...range);
-    sql.run("DELETE FROM entries WHERE id BETWEEN ? AND ?", ...range);
+    const entries = "DELETE FROM entries WHERE id BETWEEN ? AND ? RETURNING line";
+    const gone = sql.all<{ line: number | null }>(entries, ...range);
     for (const table of ["origins", "slugs", "prompts", "titles"])
       sql.run(`DELETE FROM ${table} WHERE source = ?`, number);
     chunkStore.remove(number);
-    return gone.map(({ line }) => line);
+    return gone.flatMap(({ line }) => line ?? []);
   };
 
   return {
