@@ -94,16 +94,10 @@ export const takeFresh = async (
 
 const startFresh = (pool: Pool, wanted: ProcessOptions): Promise<WarmProcess> => {
   const id = pool.newId();
-  return start(pool, wanted, { id, resumeFrom: null, cwd: pool.workspaces.pathOf(id) });
+  return startProcess(pool, wanted, { id, resumeFrom: null, cwd: pool.workspaces.pathOf(id) });
 };
 
-export const resume = (
-  pool: Pool,
-  wanted: ProcessOptions,
-  session: { id: string; resumeFrom: string; cwd: string },
-): Promise<WarmProcess> => start(pool, wanted, session);
-
-const start = async (
+export const startProcess = async (
   pool: Pool,
   wanted: ProcessOptions,
   { cwd, ...session }: { id: string; resumeFrom: string | null; cwd: string },

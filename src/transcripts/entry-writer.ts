@@ -19,8 +19,7 @@ export const addEntries = (sql: Sql, added: Added): void => {
   for (const { begin: at, line: text } of linesOf(added.bytes)) {
     const { placed, isDamaged } = readLines(added.source.kind, text);
     if (isDamaged) added.facts.damaged += 1;
-    for (const { begin, length, line } of placed)
-      addEntry(sql, added, { line, begin: added.from + at + begin, length });
+    for (const one of placed) addEntry(sql, added, { ...one, begin: added.from + at + one.begin });
   }
 };
 
@@ -62,7 +61,7 @@ const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
     Number(isCopied),
     line.isPrompt ? beginning(line.content, longestSummary) : null,
     line.sidechain ? 0 : line.calls.length,
-    bill?.id ? digestOf(bill.id) : id,
+    digestOf(bill?.id ?? "") ?? id,
     Number(isAnswer(line)),
     bill?.tokens ?? 0,
     bill?.cost ?? null,
@@ -85,7 +84,7 @@ const addTitle = (
   { session, facts: { title } }: Line,
 ): number | null => {
   if (title === undefined) return null;
-  const leaf = title.leaf === "" ? null : digestOf(title.leaf);
+  const leaf = digestOf(title.leaf);
   const about = leaf === null ? session || source.session_id : null;
   const before =
     "DELETE FROM titles WHERE source = ? AND kind = ? AND leaf IS ? AND (leaf NOT NULL OR session_id = ?)";

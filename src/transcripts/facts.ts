@@ -51,19 +51,17 @@ export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: b
 const learnTotals = (facts: Facts, { totalTokens, totalCost }: LineFacts, isCopied: boolean): void => {
   if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
   else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
-  if (totalCost !== undefined) facts.totalCost = totalCost;
+  facts.totalCost = totalCost ?? facts.totalCost;
 };
 
 const learnPlace = (facts: Facts, { cwd, branch, slug, model }: LineFacts): void => {
-  if (cwd !== undefined) {
-    facts.cwd = cwd;
-    if (facts.project === "") facts.project = cwd;
-  }
-  if (branch !== undefined) facts.branch = branch;
+  facts.cwd = cwd ?? facts.cwd;
+  facts.project ||= facts.cwd;
+  facts.branch = branch ?? facts.branch;
+  facts.model = model ?? facts.model;
   // The last one is the session's name now.
   if (slug !== undefined && facts.slugs.at(-1) !== slug)
     facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug].slice(-mostSlugs);
-  if (model !== undefined) facts.model = model;
 };
 
 /** Codex writes what a fork copies at once: a longer pause, in ms, is its end where no line of the fork's own says so. */
