@@ -136,7 +136,7 @@ export const createCollector = (options: Options) => {
     const begin = performance.now();
     const tally = createTally();
     const files_scanned = await lookAtAll({ signal, tally });
-    return { files_scanned, ...tally.counts(), duration_ms: Math.round(performance.now() - begin) };
+    return { files_scanned, ...tally.counts, duration_ms: Math.round(performance.now() - begin) };
   };
 
   /**
@@ -260,26 +260,24 @@ const sessionIn = (lines: Uint8Array): string => {
 const nothingCollected = { size: -1, generation: 0, collected: 0, fingerprint: "", deleted: false };
 
 const createTally = () => {
-  const [sessions, plans, memory] = [new Set<string>(), new Set<string>(), new Set<string>()];
-  let [entries, prompts] = [0, 0];
-  return {
-    add: ({ id, kind, session_id }: Source, bytes: Uint8Array): void => {
-      if (kind === "plan") plans.add(id);
-      else if (kind === "memory") memory.add(id);
-      else if (kind === "history") prompts += countLines(bytes);
-      else if (kind !== "origins") {
-        sessions.add(session_id);
-        entries += countLines(bytes);
-      }
-    },
-    counts: () => ({
-      sessions_updated: sessions.size,
-      entries_added: entries,
-      memory_files_indexed: memory.size,
-      plans_indexed: plans.size,
-      history_entries_added: prompts,
-    }),
+  const sessions = new Set<string>();
+  const counts = {
+    sessions_updated: 0,
+    entries_added: 0,
+    memory_files_indexed: 0,
+    plans_indexed: 0,
+    history_entries_added: 0,
   };
+  const add = ({ kind, session_id }: Source, bytes: Uint8Array): void => {
+    if (kind === "plan") counts.plans_indexed += 1;
+    else if (kind === "memory") counts.memory_files_indexed += 1;
+    else if (kind === "history") counts.history_entries_added += countLines(bytes);
+    else if (kind !== "origins") {
+      counts.entries_added += countLines(bytes);
+      counts.sessions_updated = sessions.add(session_id).size;
+    }
+  };
+  return { add, counts };
 };
 
 const countLines = (bytes: Uint8Array): number => {

@@ -2,23 +2,15 @@ import { createHash } from "node:crypto";
 import { existsSync, lstatSync, statSync, watch, type FSWatcher, type Stats } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
-import type { SourceKind } from "./corpus.ts";
+import type { Source, SourceKind } from "./corpus.ts";
 
 export type Root = { path: string; format: "claude" | "codex"; machine: string };
 
 /** A file that may be a source, as it was when it was looked at. `session_id` is empty where only the lines tell it. */
-export type Found = FileState & {
-  id: string;
-  machine: string;
-  kind: SourceKind;
-  path: string;
-  project_encoded: string;
-  session_id: string;
-  name: string;
-};
+export type Found = FileState &
+  Pick<Source, "id" | "machine" | "kind" | "path" | "project_encoded" | "session_id" | "name">;
 
-/** `file_id` identifies the file beyond its name. */
-export type FileState = { size: number; modified: number; file_id: string; created?: number };
+export type FileState = Pick<Source, "size" | "modified" | "file_id" | "created">;
 
 /** What a look has seen. Nothing is known of what lies below the directories that could not be read. */
 export type Seen = { found: Found[]; unread: string[] };

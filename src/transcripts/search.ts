@@ -121,15 +121,13 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
 
 /** Where the hits are found; the first value is the query. */
 const filterOf = ({ role, since, until }: SearchQuestion): { hits: string; values: number[] } => {
-  const conditions: [condition: string, value: number][] = [];
-  if (role !== "") conditions.push([` AND texts.rowid % ${entryTypes.length} = ?`, entryTypes.indexOf(role)]);
-  if (since !== null) conditions.push([" AND entries.at >= ?", since]);
-  if (until !== null) conditions.push([" AND entries.at <= ?", until]);
   const byTime = since !== null || until !== null;
   const from = byTime ? "texts JOIN entries ON entries.id = texts.rowid" : "texts";
+  const isOfRole = role === "" ? "" : `AND texts.rowid % ${entryTypes.length} = ${entryTypes.indexOf(role)}`;
   return {
-    hits: `FROM ${from} WHERE texts MATCH ? AND NOT EXISTS (SELECT 1 FROM entries AS copy WHERE copy.id = texts.rowid AND copy.inherited = 1)${conditions.map(([condition]) => condition).join("")}`,
-    values: conditions.map(([, value]) => value),
+    hits: `FROM ${from} WHERE texts MATCH ? ${isOfRole} ${byTime ? "AND entries.at BETWEEN ? AND ?" : ""}
+      AND NOT EXISTS (SELECT 1 FROM entries AS copy WHERE copy.id = texts.rowid AND copy.inherited = 1)`,
+    values: byTime ? [since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER] : [],
   };
 };
 
