@@ -143,13 +143,7 @@ export const createCollector = (options: Options) => {
    * Collects what changes soon after it changes, and each `pollInterval` seconds what was not noticed, until the signal
    * aborts.
    */
-  const run = async ({
-    pollInterval,
-    signal,
-  }: {
-    pollInterval: number;
-    signal: AbortSignal;
-  }): Promise<void> => {
+  const run = async ({ pollInterval, signal }: { pollInterval: number; signal: AbortSignal }) => {
     const { notify, waitFor } = createNotifier();
     const changed = new Set<string>();
     let polls = pollsPerFullLook;

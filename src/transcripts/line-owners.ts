@@ -26,10 +26,7 @@ export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
  * counts.
  * @returns the sources and sessions for which this may change something
  */
-export const settleLines = (
-  sql: Sql,
-  lines: readonly number[],
-): { sources: number[]; sessions: string[] } => {
+export const settleLines = (sql: Sql, lines: readonly number[]) => {
   if (lines.length === 0) return { sources: [], sessions: [] };
   const digests = JSON.stringify(lines);
   const titled = () =>
