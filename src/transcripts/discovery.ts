@@ -26,7 +26,7 @@ type Options = {
 /** The files of the homes. Of links only those are followed that a user puts in the place of a home or a project. */
 export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
   const directories = new Map<string, { modified: number; watcher: FSWatcher | null }>();
-  /** Null: directories are not watched. */
+  /** `null`: directories are not watched. */
   let onChange: ((path: string) => void) | null = null;
 
   const forget = (path: string): void => {
@@ -98,7 +98,7 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
   return {
     all: () => look(homes, { isDeep: true }),
     at: (paths: readonly string[]) => look(paths, { isDeep: false }),
-    /** The directories that were looked at. A look at one that is watched and has its time from then is short. */
+    /** The directories that were looked at, to be looked at again: one that is watched, with an unchanged time, is not read. */
     directories: (): string[] => [...homes, ...directories.keys()],
     /** From the next look on, calls `listener` with each path that changes in a directory that was looked at. */
     watch: (listener: (path: string) => void): void => void (onChange = listener),

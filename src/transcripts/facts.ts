@@ -1,8 +1,8 @@
 import type { Line, LineFacts } from "./transcript-line.ts";
 
 /**
- * What is known about one source after some of its lines. It is a fold over the lines, so that it does not matter in how
- * many pieces they came.
+ * The knowledge of one source after some of its lines. It is a fold over the lines, so that it does not matter in how many
+ * pieces they came.
  */
 export const noFacts = () => ({
   entries: 0,

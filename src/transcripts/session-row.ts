@@ -14,7 +14,7 @@ type Totals = {
   answers: number;
   calls: number;
   tokens: number;
-  /** Null: no answer tells it. */
+  /** USD; `null`: no answer tells it. */
   cost: number | null;
   /** The prompt that names the session: the first that is no command without a word, such as `/clear`. */
   prompt: string | null;
@@ -128,7 +128,7 @@ const countedIn = ({ facts, totals }: SourceRow, own: readonly SourceRow[]) => {
   };
 };
 
-/** Of the titles of each kind the last one of the session's own file counts, else one that other files have of it. */
+/** The last title of each kind counts that the session's own file has, else one that other files have of it. */
 const titlesOf = (sql: Sql, id: string, { number, totals }: SourceRow) => {
   const rows = sql.all<{ kind: TitleKind; text: string }>(
     "SELECT kind, text FROM titles WHERE session_id = ? ORDER BY source = ?, rowid",
@@ -142,7 +142,7 @@ const titlesOf = (sql: Sql, id: string, { number, totals }: SourceRow) => {
   };
 };
 
-/** What a session has besides in its own answer. */
+/** A session's own answer has this besides. */
 const metaOf = ({ source, facts }: SourceRow): Omit<SessionMeta, keyof Session> => ({
   project_encoded: source.project_encoded,
   cwd: facts.cwd,

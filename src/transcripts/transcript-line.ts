@@ -27,7 +27,7 @@ export type TitleKind = (typeof titleKinds)[number];
 
 /** The content of one line of a transcript, whichever agent wrote it. Empty texts: it says nothing of the kind. */
 export const emptyLine = {
-  /** Null: the line only tells facts about its session. */
+  /** `null`: the line only tells facts about its session. */
   type: null as EntryType | null,
   /** Unix time, ms. */
   at: null as number | null,

@@ -27,9 +27,9 @@ const noFacts = () => ({
   /** From the last message that names it, at the beginning of each turn. */
   sessionId: null as string | null,
   model: null as string | null,
-  /** Of the model's message under way. */
+  /** In the model's message under way. */
   tokens: noTokens,
-  /** Of the last result. */
+  /** In the last result. */
   report: null as Report | null,
   /** The agent's last message. `isOpen`: its end has not come; `calls`: how many tools it calls, so far. */
   message: { id: null as string | null, isOpen: false, calls: 0 },

@@ -102,16 +102,16 @@ const shutdownError = ({ subtype, text }: ResultEvent): string =>
 /** Bytes that each tail holds. */
 const tailBytes = { said: 51_200, stderr: 40_960 };
 
-/** What the process's two output streams show of a turn. */
+/** A turn as the process's two output streams show it. */
 const createObserved = (facts: DecoderFacts) => ({
   facts,
   /** The decisive result. */
   result: null as ResultEvent | null,
-  /** Of all results: each has the tokens since the one before. */
+  /** Sum of all results: each has the tokens since the one before. */
   usage: null as Usage | null,
-  /** Of all results, too. */
+  /** Sum of all results, too. */
   numTurns: null as number | null,
-  /** Of the model's messages so far. */
+  /** Sum of the model's messages so far. */
   told: null as Usage | null,
   sessionId: facts.sessionId,
   model: facts.model,
@@ -123,7 +123,7 @@ const createObserved = (facts: DecoderFacts) => ({
   isLineCut: false,
   /** The tail of what the agent said, and of lines outside its protocol. */
   said: createTailBuffer(tailBytes.said),
-  /** Of its last block of text. */
+  /** Tail of its last block of text. */
   lastWords: createTailBuffer(tailBytes.said),
   lastBlock: null as number | null,
   stderr: createTailBuffer(tailBytes.stderr),
