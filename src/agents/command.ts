@@ -42,19 +42,16 @@ const maxOutput = 256 * 1024;
 
 const graceSeconds = 2;
 
+type Options = {
+  settings: Pick<ClaudeSettings, "agentEnv" | "agentHome">;
+  env: NodeJS.ProcessEnv;
+  redact: Redactor;
+  sandbox?: Sandbox;
+};
+
 /** @throws Error with a sentence when it cannot be started, and what the signal says when that ends it */
 export const createRunCommand =
-  ({
-    settings,
-    env,
-    redact,
-    sandbox = noSandbox,
-  }: {
-    settings: Pick<ClaudeSettings, "agentEnv" | "agentHome">;
-    env: NodeJS.ProcessEnv;
-    redact: Redactor;
-    sandbox?: Sandbox;
-  }): RunCommand =>
+  ({ settings, env, redact, sandbox = noSandbox }: Options): RunCommand =>
   async (command) => {
     const { jobId, run, cwd, borrows, timeoutSeconds, signal, onOutput } = command;
     signal.throwIfAborted();

@@ -1,16 +1,10 @@
 import { createHash } from "node:crypto";
 
-export type AnswerDigest = {
-  push: (content: string) => void;
-  /** 64 hex digits, of all that was pushed so far. */
-  digest: () => string;
-};
-
 /**
  * Digest that recognises an answer when a client sends it back as history. Whitespace does not count: clients trim
  * answers and rewrap them. The answer itself is not stored.
  */
-export const createAnswerDigest = (): AnswerDigest => {
+export const createAnswerDigest = () => {
   const hash = createHash("sha256");
   // Hashing a word takes as long as a page.
   let waiting = "";
@@ -19,11 +13,12 @@ export const createAnswerDigest = (): AnswerDigest => {
     waiting = "";
   };
   return {
-    push: (content) => {
+    push: (content: string): void => {
       waiting += content;
       if (waiting.length > page) take();
     },
-    digest: () => {
+    /** 64 hex digits, of all that was pushed so far. */
+    digest: (): string => {
       take();
       return hash.copy().digest("hex");
     },

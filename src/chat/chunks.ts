@@ -6,22 +6,15 @@ import type { PublicError } from "./failure.ts";
 /** Common to all chunks of an answer and to a whole answer. `created` in seconds since the epoch. */
 export type AnswerHead = { id: string; created: number; model: string };
 
-/** Writers of whole server-sent events: `data: …`, of at most 32 KiB, and an empty line. Long texts are several events. */
-export type Chunks = {
-  role: () => string;
-  delta: (delta: Delta) => string;
-  /** The reply to a request that needs no agent. */
-  streamConfig: (text: string) => string;
-  /** The last chunk, with the usage; with `includeUsage` followed by the public format's usage chunk. */
-  stop: (usage: Usage | null, includeUsage: boolean) => string;
-};
-
 export const doneEvent = "data: [DONE]\n\n";
 export const errorEvent = ({ message, type, param, code }: PublicError): string =>
   `data: ${oneLine({ error: { message: piecesOf(message)[0], type, param, code } })}\n\n`;
 
-/** A stream has thousands of deltas: their common part is serialised once. */
-export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
+/**
+ * Writers of whole server-sent events: `data: …`, of at most 32 KiB, and an empty line. Long texts are several events. A
+ * stream has thousands of deltas: their common part is serialised once.
+ */
+export const createChunks = ({ id, created, model }: AnswerHead) => {
   const head = oneLine({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
   const before = `data: ${head},"choices":[{"index":0,"delta":`;
   const open = (name: string, value: string, fields = ""): string =>
@@ -33,8 +26,8 @@ export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
   const content = (text: string, fields?: string): string => spread("content", text, fields);
 
   return {
-    role: () => open("role", "assistant"),
-    delta: (delta) => {
+    role: (): string => open("role", "assistant"),
+    delta: (delta: Delta): string => {
       switch (delta.kind) {
         case "thinking":
           return spread("reasoning_content", delta.text, tag("thinking"));
@@ -55,8 +48,10 @@ export const createChunks = ({ id, created, model }: AnswerHead): Chunks => {
           );
       }
     },
-    streamConfig: (text) => content(text, tag("stream_config")),
-    stop: (usage, includeUsage) => {
+    /** The reply to a request that needs no agent. */
+    streamConfig: (text: string): string => content(text, tag("stream_config")),
+    /** The last chunk, with the usage; with `includeUsage` followed by the public format's usage chunk. */
+    stop: (usage: Usage | null, includeUsage: boolean): string => {
       const counted = oneLine(publicUsage(usage));
       const stop = `${before}{},"finish_reason":"stop"}],"usage":${counted}}\n\n`;
       return includeUsage ? `${stop}data: ${head},"choices":[],"usage":${counted}}\n\n` : stop;

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
-import type { TurnPart } from "../agents/agent.ts";
-import type { ChatMessage, ChatRequest } from "./chat.ts";
+import type { ChatRequest } from "./chat.ts";
 
 export type Conversation = {
   /** 64 hex digits. */
@@ -29,11 +28,8 @@ export const conversationOf = (
     return { key: key("id", conversation.id), source: conversation.source, id: conversation.id };
   const first = messages.find(({ role }) => role === "user");
   if (!byHash || first === undefined) return null;
-  return { key: key("hash", system[0] ?? "", contentKey(first)), source: "hash", id: null };
+  const said = first.content.map((part) => (part.type === "text" ? part.text : part.base64));
+  return { key: key("hash", system[0] ?? "", digest(said)), source: "hash", id: null };
 };
 
 const digest = (parts: readonly string[]): string => hash("sha256", JSON.stringify(parts));
-
-const contentKey = ({ content }: ChatMessage): string => digest(content.map(partKey));
-
-const partKey = (part: TurnPart): string => (part.type === "text" ? part.text : part.base64);

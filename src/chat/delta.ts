@@ -75,14 +75,7 @@ export const isLive = (visibility: Visibility, wanted: boolean): boolean =>
   wanted && shows(visibility, { kind: "text" });
 
 /** The reply to `/stream-status`: a JSON object with the five booleans. */
-export const statusText = ({
-  show_thinking,
-  show_tools,
-  show_text,
-  show_narration,
-  show_final,
-}: Visibility): string =>
-  JSON.stringify({ show_thinking, show_tools, show_text, show_narration, show_final });
+export const statusText = (visibility: Visibility): string => JSON.stringify(visibility);
 
 /** The same before the answer to a message that asks for it beside other words; empty: it does not ask. */
 export const statusBefore = (visibility: Visibility, tokens: readonly string[]): string =>

@@ -6,7 +6,7 @@ import type { EngineEvent, EngineTurn } from "./engine.ts";
 import {
   prewarm,
   putIdle,
-  resume,
+  startProcess,
   takeFresh,
   takeIdle,
   variantOf,
@@ -139,7 +139,7 @@ const findProcess = async (
     const transcript = await agent.findTranscript(record.session_id, record.cwd);
     if (transcript !== null) {
       const session = { id: record.session_id, resumeFrom: transcript, cwd: record.cwd };
-      return { warm: await resume(pool, options, session), isInformed: true, wasIdle: false };
+      return { warm: await startProcess(pool, options, session), isInformed: true, wasIdle: false };
     }
   }
   return { ...(await takeFresh(pool, options)), isInformed: false };

@@ -1,12 +1,6 @@
 import type { AgentEvent } from "../contract/event.ts";
 import type { Delta } from "./delta.ts";
 
-export type Labeller = {
-  take: (event: AgentEvent) => Delta[];
-  /** The turn has ended; no delta follows. */
-  finish: (how: { ok: boolean; resultText: string }) => Delta[];
-};
-
 /**
  * Makes deltas of one turn's events, and finds the role of each text block:
  *
@@ -17,7 +11,7 @@ export type Labeller = {
  * With `live` every piece of text goes out at once, as `text`, and there is neither narration nor final. What
  * subagents do is not shown.
  */
-export const createLabeller = ({ live }: { live: boolean }): Labeller => {
+export const createLabeller = ({ live }: { live: boolean }) => {
   let held: HeldBlock | null = null;
   /** The block of the last piece of thinking. */
   let thinking: number | null = null;
@@ -63,7 +57,7 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
   };
 
   return {
-    take: (event) => {
+    take: (event: AgentEvent): Delta[] => {
       if (event.type === "thinking") return [...release("narration"), thought(event)];
       if (event.type === "text") return takeText(event);
       // The model may take long to write the tool's input: earlier text need not wait for that.
@@ -73,7 +67,8 @@ export const createLabeller = ({ live }: { live: boolean }): Labeller => {
       // A block's end decides nothing: what follows gives its role, and until then pieces may come.
       return [];
     },
-    finish: ({ ok, resultText }) => {
+    /** The turn has ended; no delta follows. */
+    finish: ({ ok, resultText }: { ok: boolean; resultText: string }): Delta[] => {
       const deltas = release(ok ? "final" : "narration");
       if (hasSent || !ok || resultText === "") return deltas;
       return send({ kind: live ? "text" : "final", text: resultText });

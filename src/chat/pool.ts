@@ -5,24 +5,6 @@ import type { AgentPackage, LoadedAgent } from "../profiles/agent-package.ts";
 import { turnFailure } from "./failure.ts";
 import type { Workspaces } from "./workspaces.ts";
 
-/**
- * The agent's processes. One begins as `prewarmed` (started ahead of need, has no conversation yet) or is started for a
- * turn; between the turns of its conversation it is `idle`; it ends when it is outdated, unused for too long, or one too
- * many. Its configuration goes with it.
- */
-export type Pool = Dependencies & {
-  living: Set<WarmProcess>;
-  prewarmed: Set<WarmProcess>;
-  /** By conversation, least recently used first. */
-  idle: Map<string, IdleProcess>;
-  /** Conversations whose process is ending: another must not continue the session before that. */
-  ending: Map<string, Promise<void>>;
-  refilling: Promise<void> | null;
-  /** Until when prewarming pauses after a failure: ms of `performance.now()`. */
-  pausedUntil: number;
-  closed: boolean;
-};
-
 type Dependencies = {
   cli: Agent;
   agent: Pick<AgentPackage, "read" | "materialise" | "discard">;
@@ -62,16 +44,25 @@ export type ProcessOptions = {
   disabledMcpServers: readonly string[];
 };
 
-export const openPool = (deps: Dependencies): Pool => ({
+/**
+ * The agent's processes. One begins as `prewarmed` (started ahead of need, has no conversation yet) or is started for a
+ * turn; between the turns of its conversation it is `idle`; it ends when it is outdated, unused for too long, or one too
+ * many. Its configuration goes with it.
+ */
+export const openPool = (deps: Dependencies) => ({
   ...deps,
-  living: new Set(),
-  prewarmed: new Set(),
-  idle: new Map(),
-  ending: new Map(),
-  refilling: null,
+  living: new Set<WarmProcess>(),
+  prewarmed: new Set<WarmProcess>(),
+  /** By conversation, least recently used first. */
+  idle: new Map<string, IdleProcess>(),
+  /** Conversations whose process is ending: another must not continue the session before that. */
+  ending: new Map<string, Promise<void>>(),
+  refilling: null as Promise<void> | null,
+  /** Until when prewarming pauses after a failure: ms of `performance.now()`. */
   pausedUntil: 0,
   closed: false,
 });
+export type Pool = ReturnType<typeof openPool>;
 
 /** Equal for interchangeable processes. */
 export const variantOf = ({ loaded, model, maxTurns, disabledMcpServers }: ProcessOptions): string =>
@@ -103,16 +94,10 @@ export const takeFresh = async (
 
 const startFresh = (pool: Pool, wanted: ProcessOptions): Promise<WarmProcess> => {
   const id = pool.newId();
-  return start(pool, wanted, { id, resumeFrom: null, cwd: pool.workspaces.pathOf(id) });
+  return startProcess(pool, wanted, { id, resumeFrom: null, cwd: pool.workspaces.pathOf(id) });
 };
 
-export const resume = (
-  pool: Pool,
-  wanted: ProcessOptions,
-  session: { id: string; resumeFrom: string; cwd: string },
-): Promise<WarmProcess> => start(pool, wanted, session);
-
-const start = async (
+export const startProcess = async (
   pool: Pool,
   wanted: ProcessOptions,
   { cwd, ...session }: { id: string; resumeFrom: string | null; cwd: string },

@@ -1,6 +1,6 @@
 import type { TurnPart } from "../agents/agent.ts";
 import { ServiceError } from "../contract/errors.ts";
-import type { Visibility } from "../contract/visibility.ts";
+import { everythingVisible, type Visibility } from "../contract/visibility.ts";
 import type { ChatMessage } from "./chat.ts";
 
 const effects = {
@@ -12,20 +12,8 @@ const effects = {
   "/hide-narration": { show_narration: false },
   "/show-final": { show_final: true },
   "/hide-final": { show_final: false },
-  "/show-all": {
-    show_thinking: true,
-    show_tools: true,
-    show_text: true,
-    show_narration: true,
-    show_final: true,
-  },
-  "/hide-all": {
-    show_thinking: false,
-    show_tools: false,
-    show_text: true,
-    show_narration: false,
-    show_final: true,
-  },
+  "/show-all": everythingVisible,
+  "/hide-all": { ...everythingVisible, show_thinking: false, show_tools: false, show_narration: false },
   "/stream-status": {},
 } as const satisfies Record<string, Partial<Visibility>>;
 

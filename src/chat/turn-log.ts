@@ -1,17 +1,8 @@
-/** The server-sent events of one turn, in memory, for readers that come and go. */
-export type TurnLog = {
-  /** Appends whole events. Never waits; ignored after the end. */
-  append: (text: string) => void;
-  end: () => void;
-  /**
-   * All events from the first one on, then live, until the end or the abort, neither of which is an error, in pieces of
-   * whole events: several events together have at most 65,536 characters. A read that began calls `left` at its end.
-   */
-  read: (signal: AbortSignal, left?: () => void) => AsyncGenerator<Uint8Array, void, void>;
-};
-
-/** Readers hold only their offset; the caller bounds what is appended. */
-export const createTurnLog = (): TurnLog => {
+/**
+ * The server-sent events of one turn, in memory, for readers that come and go. Readers hold only their offset; the caller
+ * bounds what is appended.
+ */
+export const createTurnLog = () => {
   const events: string[] = [];
   let grown = Promise.withResolvers<void>();
   let hasEnded = false;
@@ -28,16 +19,21 @@ export const createTurnLog = (): TurnLog => {
   };
 
   return {
-    append: (text) => {
+    /** Appends whole events. Never waits; ignored after the end. */
+    append: (text: string): void => {
       if (hasEnded || text === "") return;
       events.push(text);
       wake();
     },
-    end: () => {
+    end: (): void => {
       hasEnded = true;
       wake();
     },
-    read: async function* (signal, left) {
+    /**
+     * All events from the first one on, then live, until the end or the abort, neither of which is an error, in pieces of
+     * whole events: several events together have at most 65,536 characters. A read that began calls `left` at its end.
+     */
+    read: async function* (signal: AbortSignal, left?: () => void): AsyncGenerator<Uint8Array, void, void> {
       let at = 0;
       signal.addEventListener("abort", wake);
       try {
@@ -55,6 +51,8 @@ export const createTurnLog = (): TurnLog => {
     },
   };
 };
+
+export type TurnLog = ReturnType<typeof createTurnLog>;
 
 const pieceChars = 65_536;
 

@@ -1,4 +1,3 @@
-import type { TurnOutcome } from "../agents/agent.ts";
 import type { DisconnectPolicy } from "../config/formats.ts";
 import { ServiceError } from "../contract/errors.ts";
 import type { EngineEvent } from "./engine.ts";
@@ -25,21 +24,8 @@ type Options = {
   conversation: ChatTurn["conversation"];
 };
 
-export type RunningTurn = ChatTurn & {
-  /** Aborted when the turn must end, with a `ServiceError` as reason. */
-  signal: AbortSignal;
-  /** Sends what is visible of an event. An answer that becomes too large is stopped. */
-  take: (event: EngineEvent) => void;
-  answerDigest: () => string;
-  /** The last step: the end, or why there is no answer. */
-  end: (outcome: { ok: true; usage: TurnOutcome["usage"] } | { ok: false; error: ServiceError }) => void;
-  stop: (reason: ServiceError) => void;
-  /** Characters sent so far. */
-  size: () => number;
-};
-
 /** One turn as its callers see it: written once, read by each caller from the first byte on. */
-export const createTurn = (options: Options): RunningTurn => {
+export const createTurn = (options: Options) => {
   const { head, stream, includeUsage, visibility } = options;
   const labeller = createLabeller({ live: isLive(visibility, options.liveText) });
   const digest = createAnswerDigest();
@@ -77,8 +63,10 @@ export const createTurn = (options: Options): RunningTurn => {
   return {
     id: head.id,
     conversation: options.conversation,
+    /** Aborted when the turn must end, with a `ServiceError` as reason. */
     signal: stopping.signal,
-    take: (event) => {
+    /** Sends what is visible of an event. An answer that becomes too large is stopped. */
+    take: (event: EngineEvent): void => {
       if (isBroken || event.type === "session" || event.type === "ready" || event.type === "spent") return;
       try {
         if (event.type !== "ended") return sendVisible(labeller.take(event));
@@ -90,7 +78,8 @@ export const createTurn = (options: Options): RunningTurn => {
       }
     },
     answerDigest: digest.digest,
-    end: (outcome) => {
+    /** The last step: the end, or why there is no answer. */
+    end: (outcome: { ok: true; usage: Usage | null } | { ok: false; error: ServiceError }): void => {
       readers.close();
       if (outcome.ok) {
         if (stream) log.append(chunks.stop(outcome.usage, includeUsage) + doneEvent);
@@ -102,10 +91,11 @@ export const createTurn = (options: Options): RunningTurn => {
       }
       log.end();
     },
-    stop: (reason) => stopping.abort(reason),
+    stop: (reason: ServiceError): void => stopping.abort(reason),
+    /** Characters sent so far. */
     size: () => size,
-    stream: (signal) => log.read(signal, readers.enter(signal)),
-    whole: async (signal) => {
+    stream: (signal: AbortSignal) => log.read(signal, readers.enter(signal)),
+    whole: async (signal: AbortSignal): Promise<string> => {
       const leave = readers.enter(signal);
       try {
         return await orAborted(answer.promise, signal);
@@ -117,6 +107,8 @@ export const createTurn = (options: Options): RunningTurn => {
     },
   };
 };
+
+export type RunningTurn = ReturnType<typeof createTurn>;
 
 /** Limit of an answer, with what a stream puts around each piece. */
 const maxChars = 64 * 1024 * 1024;
@@ -204,23 +196,18 @@ export const instantTurn = (
   },
 });
 
-export type CompletionObject = {
-  /** A visible delta; pass no hidden one. */
-  take: (delta: Delta) => void;
-  /** The `chat.completion` object as JSON text. */
-  finish: (usage: Usage | null) => string;
-};
-
 /** Collects the answer to a request without `stream`: its content is that of the stream, joined. */
-export const createCompletionObject = ({ id, created, model }: AnswerHead): CompletionObject => {
+export const createCompletionObject = ({ id, created, model }: AnswerHead) => {
   const content: string[] = [];
   const reasoning: string[] = [];
   return {
-    take: (delta) => {
+    /** A visible delta; pass no hidden one. */
+    take: (delta: Delta): void => {
       if (delta.kind === "thinking") reasoning.push(delta.text);
       else content.push(contentOf(delta));
     },
-    finish: (usage) => {
+    /** The `chat.completion` object as JSON text. */
+    finish: (usage: Usage | null): string => {
       const message = {
         role: "assistant",
         content: content.join(""),

@@ -1,11 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import { createNotifier, missed, type Notifier } from "../lib/notifier.ts";
+import { createNotifier, missed } from "../lib/notifier.ts";
 import type { Log } from "../lib/log.ts";
 import type { Kv } from "./kv.ts";
 
-/** Longest wait, ms: a lost notification delays the reader by no more. Each wait that ends is a question to the store. */
-const defaultMaxWait = 2000;
+/**
+ * `maxWait`: longest wait, ms: a lost notification delays the reader by no more. Each wait that ends is a question to the
+ * store.
+ */
+type Options = { kv: Kv; log: Log; maxWait?: number };
 
 /** How long names are collected for one message to the other instances, ms. */
 const gatherMs = 10;
@@ -14,15 +17,7 @@ const gatherMs = 10;
  * A notifier across all instances on the store. Notifications may get lost: `waitFor` resolves after `maxWait` at the latest, and
  * callers read again in a loop.
  */
-export const createRedisNotifier = ({
-  kv,
-  log,
-  maxWait = defaultMaxWait,
-}: {
-  kv: Kv;
-  log: Log;
-  maxWait?: number;
-}): Notifier & { close: () => Promise<void> } => {
+export const createRedisNotifier = ({ kv, log, maxWait = 2000 }: Options) => {
   const { notify, waitFor, listen } = createNotifier(maxWait);
   const channel = kv.key("bell");
   const self = randomUUID();
@@ -54,14 +49,14 @@ export const createRedisNotifier = ({
   };
 
   return {
-    notify: (name) => {
+    notify: (name: string): void => {
       notify(name);
       if (pending.size === 0) setTimeout(publish, gatherMs);
       pending.add(name);
     },
     waitFor,
     listen,
-    close: async () => {
+    close: async (): Promise<void> => {
       if (pending.size > 0) publish();
       subscriber.disconnect();
     },

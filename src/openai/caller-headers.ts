@@ -1,26 +1,15 @@
 import { ServiceError } from "../contract/errors.ts";
 import { RequestFault } from "./public-failure.ts";
 
-/** The first one with a value counts. */
-const conversationHeaders = ["x-conversation-id", "x-openwebui-chat-id", "x-librechat-conversation-id"];
-const userHeaders = ["x-user-id", "x-openwebui-user-id"];
+/** The id of the conversation, if a header names one. @throws ServiceError `invalid_request` */
+export const conversationHeader = (headers: Headers): string | null =>
+  idIn(headers, ["x-conversation-id", "x-openwebui-chat-id", "x-librechat-conversation-id"]);
 
-/**
- * The caller's id of the conversation, if a header names one.
- * @throws ServiceError `invalid_request`
- */
-export const conversationHeader = (headers: Headers): string | null => idIn(headers, conversationHeaders);
+/** @throws ServiceError `invalid_request` */
+export const userHeader = (headers: Headers): string | null =>
+  idIn(headers, ["x-user-id", "x-openwebui-user-id"]);
 
-/**
- * The caller's user id.
- * @throws ServiceError `invalid_request`
- */
-export const userHeader = (headers: Headers): string | null => idIn(headers, userHeaders);
-
-/**
- * The id in `metadata.conversation_id`.
- * @throws RequestFault
- */
+/** @throws RequestFault */
 export const conversationInMetadata = (value: string | null | undefined): string | null => {
   const id = filledIn(value);
   if (id !== null && !isId(id)) throw new RequestFault("metadata.conversation_id", idForm);
@@ -39,6 +28,7 @@ export const asHeader = (id: string): string => Buffer.from(id, "utf8").toString
 export const isRetry = (headers: Headers): boolean =>
   /^[1-9]\d{0,8}$/.test(headers.get("x-stainless-retry-count") ?? "");
 
+/** The first header with a value counts. */
 const idIn = (headers: Headers, names: readonly string[]): string | null => {
   for (const name of names) {
     const id = headerText(headers, name);

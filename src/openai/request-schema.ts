@@ -38,6 +38,11 @@ const message: { [keyword: string]: unknown } = {
   },
 };
 
+const choice = z
+  .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
+  .nullish()
+  .describe("Only none and auto");
+
 /** The fields that are honoured, or refused when they ask for something unsupported. */
 const honoured = {
   model: z.string().min(1).max(256).meta({ description: "One of `GET /v1/models`", example: "sonnet" }),
@@ -89,14 +94,8 @@ const honoured = {
     .nullish()
     .describe("Not supported unless empty: the agent has tools of its own"),
   functions: z.array(z.unknown()).nullish().describe("As `tools`"),
-  tool_choice: z
-    .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
-    .nullish()
-    .describe("Only none and auto"),
-  function_call: z
-    .union([z.string(), z.looseObject({})], { error: "must be a string or an object" })
-    .nullish()
-    .describe("Only none and auto"),
+  tool_choice: choice,
+  function_call: choice,
   response_format: z.looseObject({ type: z.string() }).nullish().describe("Only type text"),
   logprobs: z.boolean().nullish().describe("Only false"),
   top_logprobs: z.int().min(0).max(20).nullish().describe("Only 0"),

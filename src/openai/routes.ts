@@ -19,7 +19,7 @@ type Dependencies = Omit<ChatRouteDependencies, "chat"> & {
 export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
   const routes =
     chat === null
-      ? paths.flatMap(refusing)
+      ? paths.flatMap((path) => refusals(path, (method) => agentModeOff(`${method.toUpperCase()} ${path}`)))
       : [chatRoute({ ...deps, chat }), ...modelsRoutes(chat), cancelRoute(chat)];
   return [...routes, ...elsewhereRoutes].map((route) => ({
     ...route,
@@ -29,9 +29,6 @@ export const openaiRoutes = ({ chat, ...deps }: Dependencies): Route[] => {
 };
 
 const paths = ["/v1/chat/completions", "/v1/models", "/v1/models/{id}", "/v1/chat/completions/{id}/cancel"];
-
-const refusing = (path: string): Route[] =>
-  refusals(path, (method) => agentModeOff(`${method.toUpperCase()} ${path}`));
 
 /** For every method: that another one exists would not help. */
 const refusals = (path: string, refusal: (method: "get" | "post") => ServiceError): Route[] =>
@@ -46,19 +43,17 @@ const refusals = (path: string, refusal: (method: "get" | "post") => ServiceErro
 
 /** Paths of other APIs, and of this one with a wrong base address, by what a client wants there. */
 const elsewhere = {
-  "POST /v1/chat/completions": [
-    ..."/v1/responses /responses /v1/messages /v1/messages/count_tokens /v1/completions /v1/chat".split(" "),
-    ..."/chat/completions /v1/v1/chat/completions /api/chat /api/generate /api/v1/chat/completions".split(
-      " ",
-    ),
-  ],
-  "GET /v1/models": "/models /models/{id} /v1/v1/models /api/models /api/tags /api/v1/models".split(" "),
+  "POST /v1/chat/completions": `/v1/responses /responses /v1/messages /v1/messages/count_tokens /v1/completions
+    /v1/chat /chat/completions /v1/v1/chat/completions /api/chat /api/generate /api/v1/chat/completions`,
+  "GET /v1/models": "/models /models/{id} /v1/v1/models /api/models /api/tags /api/v1/models",
 };
 
 const elsewhereRoutes = Object.entries(elsewhere).flatMap(([ours, others]) =>
-  others.flatMap((path) =>
-    refusals(path, () => new ServiceError("not_found", `There is no such address here; use ${ours}`)),
-  ),
+  others
+    .split(/\s+/)
+    .flatMap((path) =>
+      refusals(path, () => new ServiceError("not_found", `There is no such address here; use ${ours}`)),
+    ),
 );
 
 /** `GET /v1/models` and `GET /v1/models/{id}`: valid values of `model`. */

@@ -1,4 +1,4 @@
-import { blockText, countOf, listOf, objectOf, textOf, textsIn, timeOf, type Json } from "./json.ts";
+import { blockText, countOf, filled, listOf, objectOf, textOf, textsIn, timeOf, type Json } from "./json.ts";
 import {
   emptyLine,
   type Call,
@@ -18,7 +18,7 @@ export const readClaude = (record: Json): Line | null => {
     session: textOf(record["sessionId"]),
     copyOf: textOf(objectOf(record["forkedFrom"])["messageUuid"]),
     sidechain: record["isSidechain"] === true,
-    facts: placeOf(record),
+    facts: filled({ cwd: record["cwd"], branch: record["gitBranch"], slug: record["slug"] }),
   };
   const type = textOf(record["type"]);
   if (type === "user") return readUser(record, common);
@@ -55,21 +55,6 @@ export const isOwnOfClaude = (line: Buffer): boolean => {
   return ownTypes.has(type) || ownAttachments.test(attachment);
 };
 
-const lineTypes = new Set(["user", "assistant", "system", "attachment", "cost-state", ...ownTypes]);
-
-/** Whether an object on a damaged line is a line of its own, and not a part of one. */
-export const isClaudeRecord = ({ type }: Json): boolean =>
-  typeof type === "string" && (lineTypes.has(type) || Object.hasOwn(titles, type));
-
-const placeOf = (record: Json): LineFacts => {
-  const facts: LineFacts = {};
-  const [cwd, branch, slug] = [record["cwd"], record["gitBranch"], record["slug"]];
-  if (typeof cwd === "string" && cwd !== "") facts.cwd = cwd;
-  if (typeof branch === "string" && branch !== "") facts.branch = branch;
-  if (typeof slug === "string" && slug !== "") facts.slug = slug;
-  return facts;
-};
-
 const titles: Record<string, { kind: TitleKind; field: string }> = {
   "custom-title": { kind: "custom", field: "customTitle" },
   "agent-name": { kind: "agent", field: "agentName" },
@@ -87,15 +72,9 @@ const readTitle = (record: Json, { kind, field }: (typeof titles)[string], commo
 };
 
 const readUser = (record: Json, common: Line): Line => {
-  const { content } = objectOf(record["message"]);
-  const blocks = typeof content === "string" ? [content] : listOf(content);
-  const results = blocks
-    .map(objectOf)
-    .filter(({ type }) => type === "tool_result")
-    .map(resultOf);
-  const typed = blocks.map((block) =>
-    typedIn(typeof block === "string" ? block : textOfBlock(objectOf(block))),
-  );
+  const blocks = blocksOf(record);
+  const results = blocks.filter(({ type }) => type === "tool_result").map(resultOf);
+  const typed = blocks.map((block) => typedIn(textOfBlock(block)));
   const [words, markup] = [joined(typed.map((each) => each.words)), joined(typed.map((each) => each.markup))];
   const isSummary = record["isCompactSummary"] === true || typed.some((each) => each.isSummary);
   const isPrompt = words !== "" && !isSummary && record["isMeta"] !== true;
@@ -111,6 +90,13 @@ const readUser = (record: Json, common: Line): Line => {
     more: joined(more),
     isPrompt: isPrompt && !common.sidechain,
   };
+};
+
+/** A text stands for a block with it. */
+const blocksOf = ({ message }: Json): Json[] => {
+  const { content } = objectOf(message);
+  const blocks = typeof content === "string" ? [content] : listOf(content);
+  return blocks.map((block) => (typeof block === "string" ? { type: "text", text: block } : objectOf(block)));
 };
 
 const joined = (texts: readonly string[]): string => texts.filter((text) => text !== "").join("\n");
@@ -130,10 +116,7 @@ const readAssistant = (record: Json, common: Line): Line => {
   const more: string[] = [];
   const thinking: string[] = [];
   const calls: Call[] = [];
-  const content = message["content"];
-  for (const block of typeof content === "string"
-    ? [{ type: "text", text: content }]
-    : listOf(content).map(objectOf)) {
+  for (const block of blocksOf(record)) {
     if (block["type"] === "text") said.push(textOf(block["text"]));
     else if (block["type"] === "thinking") thinking.push(textOf(block["thinking"]));
     else if (block["type"] === "tool_use" || block["type"] === "server_tool_use") {
@@ -166,11 +149,9 @@ const billOf = (record: Json, message: Json): LineFacts["bill"] & object => {
   const cost = record["costUSD"];
   return {
     id: textOf(message["id"]) || textOf(record["uuid"]),
-    tokens:
-      countOf(usage["input_tokens"]) +
-      countOf(usage["output_tokens"]) +
-      countOf(usage["cache_creation_input_tokens"]) +
-      countOf(usage["cache_read_input_tokens"]),
+    tokens: ["input", "output", "cache_creation_input", "cache_read_input"]
+      .map((kind) => countOf(usage[`${kind}_tokens`]))
+      .reduce((sum, count) => sum + count),
     cost: typeof cost === "number" ? cost : null,
   };
 };

@@ -1,4 +1,15 @@
-import { blockText, countOf, listOf, objectOf, parsed, textOf, textsIn, timeOf, type Json } from "./json.ts";
+import {
+  blockText,
+  countOf,
+  filled,
+  listOf,
+  objectOf,
+  parsed,
+  textOf,
+  textsIn,
+  timeOf,
+  type Json,
+} from "./json.ts";
 import { emptyLine, type Line, type LineFacts } from "./transcript-line.ts";
 
 /**
@@ -13,10 +24,7 @@ export const readCodex = (record: Json): Line | null => {
   const common: Line = { ...emptyLine, at, uuid: textOf(payload["id"]) };
   switch (type) {
     case "session_meta":
-      return {
-        ...common,
-        facts: { ...contextOf(payload), ...(common.uuid !== "" && { thread: common.uuid }) },
-      };
+      return { ...common, facts: { ...contextOf(payload), ...filled({ thread: common.uuid }) } };
     case "turn_context":
       return { ...common, facts: contextOf(payload) };
     case "response_item":
@@ -34,20 +42,8 @@ export const readCodex = (record: Json): Line | null => {
 
 const isItem = (type: string): boolean => /^(?:message|reasoning)$|_(?:call|output)$/.test(type);
 
-const envelopes = new Set(["session_meta", "turn_context", "response_item", "event_msg", "compacted"]);
-
-/** Whether an object on a damaged line is a line of its own, and not a part of one. */
-export const isCodexRecord = ({ type }: Json): boolean =>
-  typeof type === "string" && (envelopes.has(type) || isItem(type));
-
-const contextOf = (payload: Json): LineFacts => {
-  const facts: LineFacts = {};
-  const branch = textOf(objectOf(payload["git"])["branch"]);
-  if (textOf(payload["cwd"]) !== "") facts.cwd = textOf(payload["cwd"]);
-  if (textOf(payload["model"]) !== "") facts.model = textOf(payload["model"]);
-  if (branch !== "") facts.branch = branch;
-  return facts;
-};
+const contextOf = ({ cwd, model, git }: Json): LineFacts =>
+  filled({ cwd, model, branch: objectOf(git)["branch"] });
 
 /** Codex, and its extension in an editor, write this in a person's name. */
 const request = /^# Context from my IDE setup:[^]*?^## My request for Codex:\s*/m;

@@ -113,8 +113,8 @@ export const createCollector = (options: Options) => {
 
   /** Looks at these paths, and at a poll at the directories that have changed. */
   const lookAt = async (paths: readonly string[], { isPoll, look }: { isPoll: boolean; look: Look }) => {
-    const { found } = await discovery.at([...paths, ...unsettled, ...(isPoll ? recent : [])]);
-    if (isPoll) found.push(...(await discovery.changed()).found);
+    const polled = isPoll ? [...recent, ...discovery.directories()] : [];
+    const { found } = await discovery.at([...paths, ...unsettled, ...polled]);
     unsettled.clear();
     for (const file of found) {
       const before = known.get(file.path);
@@ -136,20 +136,14 @@ export const createCollector = (options: Options) => {
     const begin = performance.now();
     const tally = createTally();
     const files_scanned = await lookAtAll({ signal, tally });
-    return { files_scanned, ...tally.counts(), duration_ms: Math.round(performance.now() - begin) };
+    return { files_scanned, ...tally.counts, duration_ms: Math.round(performance.now() - begin) };
   };
 
   /**
    * Collects what changes soon after it changes, and each `pollInterval` seconds what was not noticed, until the signal
    * aborts.
    */
-  const run = async ({
-    pollInterval,
-    signal,
-  }: {
-    pollInterval: number;
-    signal: AbortSignal;
-  }): Promise<void> => {
+  const run = async ({ pollInterval, signal }: { pollInterval: number; signal: AbortSignal }) => {
     const { notify, waitFor } = createNotifier();
     const changed = new Set<string>();
     let polls = pollsPerFullLook;
@@ -260,26 +254,24 @@ const sessionIn = (lines: Uint8Array): string => {
 const nothingCollected = { size: -1, generation: 0, collected: 0, fingerprint: "", deleted: false };
 
 const createTally = () => {
-  const [sessions, plans, memory] = [new Set<string>(), new Set<string>(), new Set<string>()];
-  let [entries, prompts] = [0, 0];
-  return {
-    add: ({ id, kind, session_id }: Source, bytes: Uint8Array): void => {
-      if (kind === "plan") plans.add(id);
-      else if (kind === "memory") memory.add(id);
-      else if (kind === "history") prompts += countLines(bytes);
-      else if (kind !== "origins") {
-        sessions.add(session_id);
-        entries += countLines(bytes);
-      }
-    },
-    counts: () => ({
-      sessions_updated: sessions.size,
-      entries_added: entries,
-      memory_files_indexed: memory.size,
-      plans_indexed: plans.size,
-      history_entries_added: prompts,
-    }),
+  const sessions = new Set<string>();
+  const counts = {
+    sessions_updated: 0,
+    entries_added: 0,
+    memory_files_indexed: 0,
+    plans_indexed: 0,
+    history_entries_added: 0,
   };
+  const add = ({ kind, session_id }: Source, bytes: Uint8Array): void => {
+    if (kind === "plan") counts.plans_indexed += 1;
+    else if (kind === "memory") counts.memory_files_indexed += 1;
+    else if (kind === "history") counts.history_entries_added += countLines(bytes);
+    else if (kind !== "origins") {
+      counts.entries_added += countLines(bytes);
+      counts.sessions_updated = sessions.add(session_id).size;
+    }
+  };
+  return { add, counts };
 };
 
 const countLines = (bytes: Uint8Array): number => {

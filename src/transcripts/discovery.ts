@@ -2,23 +2,15 @@ import { createHash } from "node:crypto";
 import { existsSync, lstatSync, statSync, watch, type FSWatcher, type Stats } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
-import type { SourceKind } from "./corpus.ts";
+import type { Source, SourceKind } from "./corpus.ts";
 
 export type Root = { path: string; format: "claude" | "codex"; machine: string };
 
 /** A file that may be a source, as it was when it was looked at. `session_id` is empty where only the lines tell it. */
-export type Found = FileState & {
-  id: string;
-  machine: string;
-  kind: SourceKind;
-  path: string;
-  project_encoded: string;
-  session_id: string;
-  name: string;
-};
+export type Found = FileState &
+  Pick<Source, "id" | "machine" | "kind" | "path" | "project_encoded" | "session_id" | "name">;
 
-/** `file_id` identifies the file beyond its name. */
-export type FileState = { size: number; modified: number; file_id: string; created?: number };
+export type FileState = Pick<Source, "size" | "modified" | "file_id" | "created">;
 
 /** What a look has seen. Nothing is known of what lies below the directories that could not be read. */
 export type Seen = { found: Found[]; unread: string[] };
@@ -31,52 +23,90 @@ type Options = {
   refuse: (path: string, why: string) => void;
 };
 
-type Look = Options & {
-  directories: Map<string, { root: Root; modified: number; watcher: FSWatcher | null }>;
-  /** Null: directories are not watched. */
-  onChange: ((path: string) => void) | null;
-};
-
 /** The files of the homes. Of links only those are followed that a user puts in the place of a home or a project. */
-export const createDiscovery = (options: Options) => {
-  const look: Look = { ...options, directories: new Map(), onChange: null };
-  const { roots, directories } = look;
+export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
+  const directories = new Map<string, { modified: number; watcher: FSWatcher | null }>();
+  /** `null`: directories are not watched. */
+  let onChange: ((path: string) => void) | null = null;
 
-  const seenAt = async (paths: Iterable<readonly [string, Root]>, isDeep: boolean): Promise<Seen> => {
+  const forget = (path: string): void => {
+    directories.get(path)?.watcher?.close();
+    directories.delete(path);
+  };
+
+  const watched = (path: string): FSWatcher | null => {
+    if (onChange === null || directories.size >= mostWatched) return null;
+    try {
+      const watcher = watch(path, { persistent: false }, (_, name) =>
+        onChange?.(name === null ? path : join(path, name)),
+      );
+      return watcher.on("error", () => forget(path));
+    } catch {
+      return null;
+    }
+  };
+
+  const unreadable = (seen: Seen, path: string, error: unknown): void => {
+    refuse(path, `it cannot be read (${codeOf(error)})`);
+    seen.unread.push(path);
+  };
+
+  /** Asynchronous calls take ten times as long for files by the thousand. */
+  const visit = async (path: string, { root, isDeep, seen }: Visit): Promise<void> => {
+    let stats: Stats | undefined;
+    try {
+      stats = statsOf(root, path);
+    } catch (error) {
+      return unreadable(seen, path, error);
+    }
+    if (stats === undefined) {
+      // A home that is not there may be a disk that is not mounted: nothing in it counts as deleted.
+      if (path === root.path) seen.unread.push(path);
+      return forget(path);
+    }
+    const place = placeOf(root, path);
+    if (place !== null && stats.isFile()) seen.found.push({ ...place, ...toState(stats) });
+    else if (stats.isDirectory() && mayHold(root, path))
+      await visitDirectory(path, stats.mtimeMs, { root, isDeep, seen });
+    else if (stats.isSymbolicLink() && (place !== null || mayHold(root, path)))
+      refuse(path, "it is a link, which is not followed");
+    else if (stats.isFile() && mayHold(root, path) && packed.test(path))
+      refuse(path, "it is packed in a way that is not read: unpack it");
+  };
+
+  const visitDirectory = async (path: string, modified: number, look: Visit): Promise<void> => {
+    const known = directories.get(path);
+    if (!look.isDeep && known?.modified === modified && known.watcher !== null) return;
+    // It is watched before it is read, so that nothing is missed in between.
+    directories.set(path, { modified, watcher: known?.watcher ?? watched(path) });
+    try {
+      for (const name of await readdir(path)) await visit(join(path, name), look);
+    } catch (error) {
+      forget(path);
+      if (codeOf(error) !== "ENOENT") unreadable(look.seen, path, error);
+    }
+  };
+
+  const look = async (paths: readonly string[], { isDeep }: { isDeep: boolean }): Promise<Seen> => {
     const seen: Seen = { found: [], unread: [] };
-    for (const [path, root] of paths) await visit(look, { root, isDeep, seen }, path);
+    for (const path of paths)
+      for (const root of roots) if (isBelow(path, [root.path])) await visit(path, { root, isDeep, seen });
     return seen;
   };
-  const rootsByPath = roots.map((root) => [root.path, root] as const);
+  const homes = roots.map(({ path }) => path);
 
   return {
-    all: () => seenAt(rootsByPath, true),
-    at: (paths: readonly string[]) =>
-      seenAt(
-        paths.flatMap((path) => {
-          const root = roots.find((one) => isBelow(path, [one.path]));
-          return root === undefined ? [] : [[path, root] as const];
-        }),
-        false,
-      ),
-    /** The files of directories whose time has changed, or that cannot be watched. */
-    changed: () =>
-      seenAt(
-        [...rootsByPath, ...Array.from(directories, ([path, { root }]) => [path, root] as const)],
-        false,
-      ),
-    /** From the next look on, calls `onChange` with each path that changes in a directory that was looked at. */
-    watch: (onChange: (path: string) => void): void => void (look.onChange = onChange),
+    all: () => look(homes, { isDeep: true }),
+    at: (paths: readonly string[]) => look(paths, { isDeep: false }),
+    /** The directories that were looked at, to be looked at again: one that is watched, with an unchanged time, is not read. */
+    directories: (): string[] => [...homes, ...directories.keys()],
+    /** From the next look on, calls `listener` with each path that changes in a directory that was looked at. */
+    watch: (listener: (path: string) => void): void => void (onChange = listener),
     /** Number of directories that are looked at, but not watched. */
-    unwatched: (): number =>
-      directories
-        .values()
-        .filter(({ watcher }) => watcher === null)
-        .toArray().length,
+    unwatched: (): number => [...directories.values()].filter(({ watcher }) => watcher === null).length,
     unwatch: (): void => {
-      look.onChange = null;
-      for (const directory of directories.values()) directory.watcher?.close();
-      directories.clear();
+      onChange = null;
+      for (const path of directories.keys()) forget(path);
     },
   };
 };
@@ -84,79 +114,11 @@ export const createDiscovery = (options: Options) => {
 /** `isDeep`: all below is looked at, whatever the times of directories say. */
 type Visit = { root: Root; isDeep: boolean; seen: Seen };
 
-/** Asynchronous calls take ten times as long for files by the thousand. */
-const visit = async (look: Look, { root, isDeep, seen }: Visit, path: string): Promise<void> => {
-  const isRoot = path === root.path;
-  let stats: Stats | undefined;
-  try {
-    stats = statsOf(root, path);
-  } catch (error) {
-    return refused(look, seen, path, error);
-  }
-  if (stats === undefined) {
-    // A home that is not there may be a disk that is not mounted: nothing in it counts as deleted.
-    if (isRoot) seen.unread.push(path);
-    forget(look, path);
-  } else if (stats.isDirectory()) {
-    if (isRoot || mayHold(root, path)) await visitDirectory(look, { root, isDeep, seen }, { path, stats });
-  } else {
-    const place = placeOf(root, path);
-    if (place !== null && stats.isFile()) seen.found.push({ ...place, ...toState(stats) });
-    else if (place !== null || mayHold(root, path)) refuseOther(look, path, stats);
-  }
-};
-
 /** A link that is followed has its target's, unless it leads nowhere. @throws Error of the file system */
 const statsOf = (root: Root, path: string): Stats | undefined => {
   const stats = (path === root.path ? statSync : lstatSync)(path, { throwIfNoEntry: false });
   const isFollowed = stats?.isSymbolicLink() === true && mayFollow(root, path);
   return isFollowed ? (statSync(path, { throwIfNoEntry: false }) ?? stats) : stats;
-};
-
-const refuseOther = ({ refuse }: Look, path: string, stats: Stats): void => {
-  if (stats.isSymbolicLink()) refuse(path, "it is a link, which is not followed");
-  else if (packed.test(path)) refuse(path, "it is packed in a way that is not read: unpack it");
-};
-
-const visitDirectory = async (
-  look: Look,
-  { root, isDeep, seen }: Visit,
-  { path, stats: { mtimeMs: modified } }: { path: string; stats: Stats },
-): Promise<void> => {
-  const known = look.directories.get(path);
-  if (!isDeep && known?.modified === modified && known.watcher !== null) return;
-  // It is watched before it is read, so that nothing is missed in between.
-  const watcher = known?.watcher ?? watched(look, path);
-  look.directories.set(path, { root, modified, watcher });
-  try {
-    for (const name of await readdir(path)) await visit(look, { root, isDeep, seen }, join(path, name));
-  } catch (error) {
-    forget(look, path);
-    if (codeOf(error) !== "ENOENT") refused(look, seen, path, error);
-  }
-};
-
-const refused = (look: Look, seen: Seen, path: string, error: unknown): void => {
-  look.refuse(path, `it cannot be read (${codeOf(error)})`);
-  seen.unread.push(path);
-};
-
-const watched = (look: Look, path: string): FSWatcher | null => {
-  const { directories, mostWatched } = look;
-  if (look.onChange === null || directories.size >= mostWatched) return null;
-  try {
-    const watcher = watch(path, { persistent: false }, (_, name) =>
-      look.onChange?.(name === null ? path : join(path, name)),
-    );
-    return watcher.on("error", () => forget(look, path));
-  } catch {
-    return null;
-  }
-};
-
-const forget = ({ directories }: Look, path: string): void => {
-  directories.get(path)?.watcher?.close();
-  directories.delete(path);
 };
 
 export const toState = ({ size, mtimeMs, birthtimeMs: created, dev, ino }: Stats): FileState => ({
@@ -169,12 +131,11 @@ export const toState = ({ size, mtimeMs, birthtimeMs: created, dev, ino }: Stats
 /** Transcripts that nothing here unpacks; of Codex's own packing see `kinds`. */
 const packed = /\.jsonl\.(?:gz|xz|bz2|br|lz4|zip|7z|zst)$/;
 
-const mayHold = ({ path: home, format }: Root, path: string): boolean => {
-  const [first = ""] = relative(home, path).split(sep);
-  return format === "codex"
-    ? ["sessions", "archived_sessions"].includes(first)
-    : first === "projects" || relative(home, path) === "plans";
-};
+/** Directories that may hold sources, and the paths below them. */
+const mayHold = ({ path: home, format }: Root, path: string): boolean =>
+  (format === "codex" ? /^(?:$|(?:archived_)?sessions(?:\/|$))/ : /^(?:$|plans$|projects(?:\/|$))/).test(
+    relative(home, path),
+  );
 
 /** Agents of the service can put links below its home, which has `origins.jsonl`; a user's home is the user's own. */
 const mayFollow = ({ path: home, format }: Root, path: string): boolean =>

@@ -156,8 +156,7 @@ const isKnown = (code: string): code is ErrorCode => Object.hasOwn(statusOf, cod
 const reasonOf = (error: unknown, url: string): string => {
   if (error instanceof ClientError && error.status === 401)
     return `The job orchestrator at ${url} asks for a key: set BRIDGE_ORCHESTRATOR_KEY to one of its SERVICE_API_KEYS`;
-  const what = error instanceof ClientError && error.code === "not_the_service" ? "What answers" : null;
-  if (what !== null)
-    return `${what} at ${url} is no job orchestrator: set BRIDGE_ORCHESTRATOR_URL to where one is`;
+  if (error instanceof ClientError && error.code === "not_the_service")
+    return `What answers at ${url} is no job orchestrator: set BRIDGE_ORCHESTRATOR_URL to where one is`;
   return `No job orchestrator answers at ${url}: start one with svc serve, or set BRIDGE_ORCHESTRATOR_URL to where one is`;
 };

@@ -1,12 +1,12 @@
 import type { ChunkStore } from "./chunk-store.ts";
 import type { MemoryFile, Plan } from "../contract/transcript-catalog.ts";
 import type { Source } from "./corpus.ts";
+import { sourcesWhere, type SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 import type { Library } from "./library.ts";
 import { toTime } from "./json.ts";
 
-type Row = { number: number; record: string };
-type Document = { number: number; source: Source };
+type Document = Pick<SourceRow, "number" | "source">;
 
 /** Memory files, plans and the prompt history. */
 export const createDocuments = (
@@ -14,10 +14,9 @@ export const createDocuments = (
   chunkStore: ChunkStore,
 ): Pick<Library, "memoryFiles" | "memoryFile" | "plans" | "plan" | "agentPlans" | "history"> => {
   const documents = (kind: "plan" | "memory"): Document[] =>
-    sql
-      .all<Row>("SELECT number, record FROM sources WHERE kind = ?", kind)
-      .map(({ number, record }) => ({ number, source: JSON.parse(record) as Source }))
-      .toSorted((a, b) => b.source.modified - a.source.modified || (a.source.id < b.source.id ? -1 : 1));
+    sourcesWhere(sql, "kind = ?", kind).toSorted(
+      ({ source: a }, { source: b }) => b.modified - a.modified || (a.id < b.id ? -1 : 1),
+    );
 
   const contentOf = ({ number }: Document): string =>
     Buffer.concat([...chunkStore.chunks(number)]).toString("utf8");

@@ -6,25 +6,22 @@ import type { Source } from "./corpus.ts";
 import { learn } from "./facts.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import { claimOf, digestOf, lineOf } from "./line-owners.ts";
-import { readLines } from "./read-line.ts";
+import { readLines, type Placed } from "./read-line.ts";
 import type { SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 import { isShown, searchedText, type Line } from "./transcript-line.ts";
 
 /** `lines` takes the digests of lines that other files may have, too. */
-export type Added = SourceRow & { from: number; bytes: Buffer; lines: number[] };
+export type Added = Omit<SourceRow, "totals"> & { from: number; bytes: Buffer; lines: number[] };
 
 /** Writes the entries of a source's new lines. */
 export const addEntries = (sql: Sql, added: Added): void => {
   for (const { begin: at, line: text } of linesOf(added.bytes)) {
     const { placed, isDamaged } = readLines(added.source.kind, text);
     if (isDamaged) added.facts.damaged += 1;
-    for (const { begin, length, line } of placed)
-      addEntry(sql, added, { line, begin: added.from + at + begin, length });
+    for (const one of placed) addEntry(sql, added, { ...one, begin: added.from + at + one.begin });
   }
 };
-
-type Placed = { line: Line; begin: number; length: number };
 
 const addEntry = (sql: Sql, added: Added, placed: Placed): void => {
   const { number, source, facts, lines } = added;
@@ -50,8 +47,7 @@ type Inserted = Placed & { source: Source; isCopied: boolean; digest: number | n
 
 const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
   const { line, begin, length, source, isCopied, digest } = entry;
-  const { bill = noBill(line) } = line.facts;
-  const isTurn = line.type === "assistant" && !line.sidechain && bill !== null;
+  const { bill } = line.facts;
   sql.run(
     `INSERT INTO entries (id, at, shown, begin, length, line, claim, inherited, prompt, calls, answer, turn, tokens, cost)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -65,15 +61,16 @@ const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
     Number(isCopied),
     line.isPrompt ? beginning(line.content, longestSummary) : null,
     line.sidechain ? 0 : line.calls.length,
-    (bill?.id ?? "") === "" ? id : digestOf(bill?.id ?? ""),
-    Number(isTurn),
+    digestOf(bill?.id ?? "") ?? id,
+    Number(isAnswer(line)),
     bill?.tokens ?? 0,
     bill?.cost ?? null,
   );
 };
 
 /** Codex tells no cost of an answer: what it says is one; thinking and calls are none. */
-const noBill = ({ content }: Line) => (content === "" ? null : { id: "", tokens: 0, cost: null });
+const isAnswer = ({ type, sidechain, content, facts }: Line): boolean =>
+  type === "assistant" && !sidechain && (facts.bill !== undefined || content !== "");
 
 const longestSummary = 200;
 
@@ -83,11 +80,11 @@ const longestSummary = 200;
  */
 const addTitle = (
   sql: Sql,
-  { number, source }: SourceRow,
+  { number, source }: Added,
   { session, facts: { title } }: Line,
 ): number | null => {
   if (title === undefined) return null;
-  const leaf = title.leaf === "" ? null : digestOf(title.leaf);
+  const leaf = digestOf(title.leaf);
   const about = leaf === null ? session || source.session_id : null;
   const before =
     "DELETE FROM titles WHERE source = ? AND kind = ? AND leaf IS ? AND (leaf NOT NULL OR session_id = ?)";

@@ -1,48 +1,31 @@
 import type { Line, LineFacts } from "./transcript-line.ts";
 
 /**
- * What is known about one source after some of its lines. It is a fold over the lines, so that it does not matter in how
- * many pieces they came.
+ * The knowledge of one source after some of its lines. It is a fold over the lines, so that it does not matter in how many
+ * pieces they came.
  */
-export type Facts = {
-  entries: number;
-  start: number | null;
-  last: number | null;
-  /** Tokens and USD of the session as its agent reckons them. */
-  totalTokens: number;
-  totalCost: number | null;
-  /** The first working directory and the last one. */
-  project: string;
-  cwd: string;
-  branch: string;
-  slugs: string[];
-  model: string;
-  /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
-  thread: string;
-  copiedAt: number | null;
-  copiedTokens: number;
-  /** Lines of which something could not be read, and kinds of lines that are not known, with their numbers. */
-  damaged: number;
-  unknown: Record<string, number>;
-};
-
-export const noFacts = (): Facts => ({
+export const noFacts = () => ({
   entries: 0,
-  start: null,
-  last: null,
+  start: null as number | null,
+  last: null as number | null,
+  /** Tokens and USD of the session as its agent reckons them. */
   totalTokens: 0,
-  totalCost: null,
+  totalCost: null as number | null,
+  /** The first working directory and the last one. */
   project: "",
   cwd: "",
   branch: "",
-  slugs: [],
+  slugs: [] as string[],
   model: "",
+  /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
   thread: "",
-  copiedAt: null,
+  copiedAt: null as number | null,
   copiedTokens: 0,
+  /** Lines of which something could not be read, and kinds of lines that are not known, with their numbers. */
   damaged: 0,
-  unknown: {},
+  unknown: {} as Record<string, number>,
 });
+export type Facts = ReturnType<typeof noFacts>;
 
 const mostSlugs = 50;
 const mostUnknown = 50;
@@ -68,19 +51,17 @@ export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: b
 const learnTotals = (facts: Facts, { totalTokens, totalCost }: LineFacts, isCopied: boolean): void => {
   if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
   else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
-  if (totalCost !== undefined) facts.totalCost = totalCost;
+  facts.totalCost = totalCost ?? facts.totalCost;
 };
 
 const learnPlace = (facts: Facts, { cwd, branch, slug, model }: LineFacts): void => {
-  if (cwd !== undefined) {
-    facts.cwd = cwd;
-    if (facts.project === "") facts.project = cwd;
-  }
-  if (branch !== undefined) facts.branch = branch;
+  facts.cwd = cwd ?? facts.cwd;
+  facts.project ||= facts.cwd;
+  facts.branch = branch ?? facts.branch;
+  facts.model = model ?? facts.model;
   // The last one is the session's name now.
   if (slug !== undefined && facts.slugs.at(-1) !== slug)
     facts.slugs = [...facts.slugs.filter((other) => other !== slug), slug].slice(-mostSlugs);
-  if (model !== undefined) facts.model = model;
 };
 
 /** Codex writes what a fork copies at once: a longer pause, in ms, is its end where no line of the fork's own says so. */

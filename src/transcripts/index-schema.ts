@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { openFile } from "./sqlite-file.ts";
 
 /** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
-const version = 4;
+const version = 5;
 
 /** The file of the index. @throws Error when it cannot be opened or another version made it */
 export const openDatabase = (path: string): DatabaseSync => {
@@ -16,9 +16,6 @@ export const openDatabase = (path: string): DatabaseSync => {
     );
   }
   if (found === 0) create(database);
-  database.exec(
-    "CREATE TABLE IF NOT EXISTS position (number INTEGER PRIMARY KEY, epoch TEXT NOT NULL, id TEXT NOT NULL)",
-  );
   return database;
 };
 
@@ -39,12 +36,13 @@ const create = (database: DatabaseSync): void => {
 };
 
 const schema = `
--- "counted": it is searched with its session; a copy of another is not.
+-- "record": what the collector stores. "counted": it is searched with its session; a copy of another is not.
 CREATE TABLE sources (
-  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, session_id TEXT NOT NULL,
-  name TEXT NOT NULL, record TEXT NOT NULL, facts TEXT NOT NULL, totals TEXT NOT NULL DEFAULT '{}',
-  created REAL AS (coalesce(record ->> '$.created', 0)), modified REAL AS (record ->> '$.modified'),
-  counted INTEGER NOT NULL DEFAULT 0
+  number INTEGER PRIMARY KEY, record TEXT NOT NULL, facts TEXT NOT NULL, totals TEXT NOT NULL DEFAULT '{}',
+  counted INTEGER NOT NULL DEFAULT 0,
+  id TEXT AS (record ->> '$.id') STORED UNIQUE, kind TEXT AS (record ->> '$.kind') STORED,
+  session_id TEXT AS (record ->> '$.session_id') STORED, name TEXT AS (record ->> '$.name') STORED,
+  created REAL AS (coalesce(record ->> '$.created', 0)), modified REAL AS (record ->> '$.modified')
 );
 CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
 CREATE INDEX sources_of_kind ON sources (kind, name);
@@ -79,11 +77,10 @@ CREATE INDEX titles_of_session ON titles (session_id) WHERE session_id IS NOT NU
 CREATE INDEX titles_by_leaf ON titles (leaf) WHERE leaf IS NOT NULL;
 
 -- Derived from the sources of the session; "source" is the one whose entries are shown. "project" of a job's session is
--- the job's repository.
+-- the job's repository. "session" is what lists have of it, "meta" what its own answer has besides.
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, source INTEGER NOT NULL, kind TEXT NOT NULL, job_id TEXT, project TEXT NOT NULL,
-  updated INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL, subagents INTEGER NOT NULL, turns INTEGER NOT NULL,
-  title TEXT NOT NULL, summary TEXT NOT NULL
+  updated INTEGER NOT NULL, turns INTEGER NOT NULL, session TEXT NOT NULL, meta TEXT NOT NULL
 );
 CREATE INDEX sessions_by_time ON sessions (updated);
 
@@ -103,6 +100,9 @@ CREATE TABLE prompts (
 );
 CREATE INDEX prompts_by_time ON prompts (at);
 CREATE INDEX prompts_of_source ON prompts (source);
+
+-- Up to where a shared corpus has been stored here.
+CREATE TABLE position (number INTEGER PRIMARY KEY, epoch TEXT NOT NULL, id TEXT NOT NULL);
 
 PRAGMA user_version = ${version};
 `;

@@ -7,13 +7,7 @@ import { rangeOf } from "./index-schema.ts";
 import { textOf, timeOf, type Json } from "./json.ts";
 import { settleLines } from "./line-owners.ts";
 import { recordsOf } from "./records.ts";
-import {
-  refreshSession,
-  refreshTotals,
-  toSourceRow,
-  type SourceRow,
-  type StoredSource,
-} from "./session-row.ts";
+import { refreshSession, refreshTotals, sourcesWhere, type SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 
 export type IndexWriter = Corpus & {
@@ -28,10 +22,7 @@ type Position = { epoch: string; id: string };
 
 /** Stores sources with their chunks, and everything that is derived from them, in one transaction each. */
 export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter => {
-  const read = (id: string): SourceRow | undefined => {
-    const row = sql.first<StoredSource>("SELECT number, record, facts FROM sources WHERE id = ?", id);
-    return row === undefined ? undefined : toSourceRow(row);
-  };
+  const read = (id: string): SourceRow | undefined => sourcesWhere(sql, "id = ?", id)[0];
 
   const put = (source: Source, chunk: Chunk | undefined): boolean => {
     const stored = read(source.id);
@@ -39,14 +30,19 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
     const changed = stored === undefined ? [] : sessionsOf(sql, stored);
     const isReplaced = stored !== undefined && stored.source.generation !== source.generation;
     const lines = isReplaced ? removeDerived(stored.number) : [];
-    const number = stored?.number ?? insert(sql, source);
+    const record = JSON.stringify(source);
+    const insert = "INSERT INTO sources (record, facts) VALUES (?, '{}')";
+    const number = stored?.number ?? Number(sql.run(insert, record).lastInsertRowid);
     const facts = stored === undefined || isReplaced ? noFacts() : stored.facts;
     if (chunk !== undefined && chunk.bytes.length > 0) {
       const bytes = Buffer.from(chunk.bytes.buffer, chunk.bytes.byteOffset, chunk.bytes.byteLength);
       chunkStore.append(number, chunk.from, bytes);
       addLines[source.kind]?.(sql, { number, source, facts, from: chunk.from, bytes, lines });
     }
-    update(sql, { number, source, facts });
+    for (const slug of facts.slugs)
+      sql.run("INSERT OR IGNORE INTO slugs (slug, source) VALUES (?, ?)", slug, number);
+    const update = "UPDATE sources SET record = ?, facts = ? WHERE number = ?";
+    sql.run(update, record, JSON.stringify(facts), number);
     refresh({ sources: [number], sessions: [...changed, ...sessionsOf(sql, { number, source })], lines });
     return true;
   };
@@ -61,16 +57,13 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
   /** @returns the digests of lines that are gone here, and may be elsewhere */
   const removeDerived = (number: number): number[] => {
     const range = rangeOf(number);
-    const gone = sql.all<{ line: number }>(
-      "SELECT line FROM entries WHERE id BETWEEN ? AND ? AND line NOT NULL",
-      ...range,
-    );
     sql.run("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE id BETWEEN ? AND ?)", ...range);
-    sql.run("DELETE FROM entries WHERE id BETWEEN ? AND ?", ...range);
+    const entries = "DELETE FROM entries WHERE id BETWEEN ? AND ? RETURNING line";
+    const gone = sql.all<{ line: number | null }>(entries, ...range);
     for (const table of ["origins", "slugs", "prompts", "titles"])
       sql.run(`DELETE FROM ${table} WHERE source = ?`, number);
     chunkStore.remove(number);
-    return gone.map(({ line }) => line);
+    return gone.flatMap(({ line }) => line ?? []);
   };
 
   return {
@@ -101,33 +94,6 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
       if (ids.length > 0) sql.shrink();
     },
   };
-};
-
-const insert = (sql: Sql, source: Source): number =>
-  Number(
-    sql.run(
-      "INSERT INTO sources (id, kind, session_id, name, record, facts) VALUES (?, ?, ?, ?, ?, ?)",
-      source.id,
-      source.kind,
-      source.session_id,
-      source.name,
-      JSON.stringify(source),
-      JSON.stringify(noFacts()),
-    ).lastInsertRowid,
-  );
-
-const update = (sql: Sql, { number, source, facts }: SourceRow): void => {
-  for (const slug of facts.slugs)
-    sql.run("INSERT OR IGNORE INTO slugs (slug, source) VALUES (?, ?)", slug, number);
-  sql.run(
-    "UPDATE sources SET kind = ?, session_id = ?, name = ?, record = ?, facts = ? WHERE number = ?",
-    source.kind,
-    source.session_id,
-    source.name,
-    JSON.stringify(source),
-    JSON.stringify(facts),
-    number,
-  );
 };
 
 /** The sessions that this source says something about. */

@@ -14,6 +14,12 @@ export const textOf = (value: unknown): string => (typeof value === "string" ? v
 export const countOf = (value: unknown): number =>
   typeof value === "number" && Number.isFinite(value) ? value : 0;
 
+/** Those of the values that are texts and not empty. */
+export const filled = <Name extends string>(values: Record<Name, unknown>): { [Key in Name]?: string } =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => textOf(value) !== "")) as {
+    [Key in Name]?: string;
+  };
+
 /** Unix time in ms, of ISO 8601 or of ms; null: none. */
 export const timeOf = (value: unknown): number | null => {
   const time = typeof value === "number" ? value : Date.parse(textOf(value));

@@ -3,14 +3,12 @@ import { entriesPerSource } from "./index-schema.ts";
 import type { Sql } from "./sqlite-file.ts";
 import type { Line } from "./transcript-line.ts";
 
-/** 48 bits tell ids apart, and are numbers that SQLite and JavaScript both have. */
-export const digestOf = (id: string): number => hash("sha256", id, "buffer").readUIntBE(0, 6);
+/** 48 bits tell ids apart, and are numbers that SQLite and JavaScript both have. An empty id has none. */
+export const digestOf = (id: string): number | null =>
+  id === "" ? null : hash("sha256", id, "buffer").readUIntBE(0, 6);
 
 /** The digest by which a line is known in all files; null: it has no id. */
-export const lineOf = ({ uuid, copyOf }: Line): number | null => {
-  const id = copyOf || uuid;
-  return id === "" ? null : digestOf(id);
-};
+export const lineOf = ({ uuid, copyOf }: Line): number | null => digestOf(copyOf || uuid);
 
 /** Whether a line says that it is another session's: 1: by that session's id, 2: as the copy of a line of it. */
 export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
@@ -28,10 +26,7 @@ export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
  * counts.
  * @returns the sources and sessions for which this may change something
  */
-export const settleLines = (
-  sql: Sql,
-  lines: readonly number[],
-): { sources: number[]; sessions: string[] } => {
+export const settleLines = (sql: Sql, lines: readonly number[]) => {
   if (lines.length === 0) return { sources: [], sessions: [] };
   const digests = JSON.stringify(lines);
   const titled = () =>

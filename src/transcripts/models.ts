@@ -23,40 +23,31 @@ export const createModels = ({ llmBase, llmKey, llmEmbedModel, llmChatModel }: S
   if (llmBase === null) return { embed: null, complete: null };
   const ask = <Answer>(path: string, body: object, schema: z.ZodType<Answer>, signal: AbortSignal) =>
     post(`${llmBase.replace(/\/+$/, "")}/${path}`, { body, key: llmKey, schema, signal });
+  const embed = (model: string): Embed => ({
+    model,
+    vectors: async (input, signal) => {
+      const { data } = await ask("embeddings", { model, input }, Embeddings, signal);
+      const vectors = data.toSorted((a, b) => a.index - b.index).map(({ embedding }) => embedding);
+      if (vectors.length === input.length) return vectors;
+      throw failed(`answered with ${vectors.length} vectors for ${input.length} texts`);
+    },
+  });
+  const complete = (model: string): Complete => ({
+    model,
+    answer: async (system, user, signal) => {
+      const messages = [
+        { role: "system", content: system },
+        { role: "user", content: user },
+      ];
+      const { choices } = await ask("chat/completions", { model, messages }, Completion, signal);
+      const text = choices[0]?.message.content?.trim() ?? "";
+      if (text !== "") return text;
+      throw failed("answered without a text");
+    },
+  });
   return {
-    embed:
-      llmEmbedModel === null
-        ? null
-        : {
-            model: llmEmbedModel,
-            vectors: async (input, signal) => {
-              const { data } = await ask("embeddings", { model: llmEmbedModel, input }, Embeddings, signal);
-              const vectors = data.toSorted((a, b) => a.index - b.index).map(({ embedding }) => embedding);
-              if (vectors.length === input.length) return vectors;
-              throw failed(`answered with ${vectors.length} vectors for ${input.length} texts`);
-            },
-          },
-    complete:
-      llmChatModel === null
-        ? null
-        : {
-            model: llmChatModel,
-            answer: async (system, user, signal) => {
-              const messages = [
-                { role: "system", content: system },
-                { role: "user", content: user },
-              ];
-              const { choices } = await ask(
-                "chat/completions",
-                { model: llmChatModel, messages },
-                Completion,
-                signal,
-              );
-              const text = choices[0]?.message.content?.trim() ?? "";
-              if (text !== "") return text;
-              throw failed("answered without a text");
-            },
-          },
+    embed: llmEmbedModel === null ? null : embed(llmEmbedModel),
+    complete: llmChatModel === null ? null : complete(llmChatModel),
   };
 };
 

@@ -1,5 +1,4 @@
-import type { Json } from "./json.ts";
-import { objectOf, parsed } from "./json.ts";
+import { objectOf, parsed, type Json } from "./json.ts";
 
 /** A whole record on a line; most lines are one. */
 export type Piece = { begin: number; length: number; record: Json };
@@ -20,16 +19,16 @@ export const recordsOf = (
 ): { pieces: Piece[]; isDamaged: boolean } => {
   if (line.length > longestRead) return { pieces: [], isDamaged: true };
   const whole = parsed(line.toString("utf8"));
-  if (typeof whole === "object" && whole !== null && !Array.isArray(whole))
-    return { pieces: [{ begin: 0, length: line.length, record: whole as Json }], isDamaged: false };
+  const record = objectOf(whole);
+  if (record === whole) return { pieces: [{ begin: 0, length: line.length, record }], isDamaged: false };
   const pieces: Piece[] = [];
   let [read, budget, isDamaged] = [0, line.length * mostLooks, false];
   for (let begin = line.indexOf('{"'); begin >= 0 && budget > 0;) {
     const { end, isWhole } = objectAt(line, begin);
     budget -= end - begin;
-    const record = isWhole ? objectOf(parsed(line.toString("utf8", begin, end))) : {};
-    if (isRecord(record)) {
-      pieces.push({ begin, length: end - begin, record });
+    const part = isWhole ? objectOf(parsed(line.toString("utf8", begin, end))) : {};
+    if (isRecord(part)) {
+      pieces.push({ begin, length: end - begin, record: part });
       isDamaged ||= !isBlank(line.subarray(read, begin));
       read = end;
     }

@@ -42,9 +42,7 @@ export const toFtsQuery = (query: string): FtsQuery => {
   return { match, words };
 };
 
-type Word = { text: string; term: string | null; isExcluded: boolean; isOr: boolean };
-
-const wordsOf = function* (query: string): Generator<Word> {
+const wordsOf = function* (query: string) {
   for (const [, not = "", phrase, word = ""] of query.matchAll(/(-?)(?:"([^"]*)(?:"|$)|([^\s"]+))/gu)) {
     const isOr = word === "OR" && not === "";
     const text = phrase ?? word.replace(/\*+$/, "");

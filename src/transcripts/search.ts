@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../contract/errors.ts";
-import { entryTypes, type EntryType } from "../contract/transcript-entry.ts";
+import { entryTypes } from "../contract/transcript-entry.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import type { Sql } from "./sqlite-file.ts";
-import { entriesPerSource } from "./index-schema.ts";
+import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import { objectOf, parsed, textOf } from "./json.ts";
 import type { Library, SearchQuestion } from "./library.ts";
 import { previewOf, toFtsQuery } from "./search-query.ts";
@@ -20,6 +20,8 @@ type Found = {
   source: number;
   kind: Source["kind"];
   entry: number;
+  begin: number;
+  length: number;
   hits: number;
   best: number;
 };
@@ -58,17 +60,15 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
 
   /** Of the last entry that is shown up to the hit; of a subagent's hit: up to its time. */
   const positionOf = ({ main, source, entry }: Found): number => {
-    const first = main * entriesPerSource;
-    const count = "SELECT COUNT(*) AS shown FROM entries WHERE shown = 1 AND id BETWEEN ? AND ?";
-    const found =
-      source === main
-        ? sql.first<{ shown: number }>(count, first, entry)
-        : sql.first<{ shown: number }>(
-            `${count} AND at <= (SELECT at FROM entries WHERE id = ?)`,
-            first,
-            first + entriesPerSource - 1,
-            entry,
-          );
+    const [first, last] = rangeOf(main);
+    const found = sql.first<{ shown: number }>(
+      `SELECT COUNT(*) AS shown FROM entries WHERE shown = 1 AND id BETWEEN ? AND ?
+         AND (? OR at <= (SELECT at FROM entries WHERE id = ?))`,
+      first,
+      source === main ? entry : last,
+      Number(source === main),
+      entry,
+    );
     return Math.max(0, (found?.shown ?? 0) - 1);
   };
 
@@ -78,11 +78,12 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     const read = chunkStore.reader();
     const offset = offsetOf(question);
     const rows = sql.all<Found & { total: number }>(
-      `SELECT sessions.id AS session, sessions.source AS main, sessions.project, sources.number AS source, sources.kind, found.value ->> 1 AS entry,
+      `SELECT sessions.id AS session, sessions.source AS main, sessions.project, sources.number AS source, sources.kind, found.value ->> 1 AS entry, begin, length,
          SUM(found.value ->> 2) AS hits, MIN(found.value ->> 3) AS best, COUNT(*) OVER () AS total
        FROM json_each(?) AS found
        JOIN sources ON sources.number = found.value ->> 0
        JOIN sessions ON sessions.id = sources.session_id
+       JOIN entries ON entries.id = found.value ->> 1
        WHERE sources.counted = 1
          AND sessions.kind <> 'service' AND sessions.id NOT IN (SELECT value FROM json_each(?)) AND (? = '' OR instr(sessions.project, ?) > 0)
        GROUP BY session ORDER BY best, updated DESC, session LIMIT ? OFFSET ?`,
@@ -95,19 +96,12 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
     );
     const total = rows[0]?.total ?? 0;
     const end = offset + rows.length;
-    const lines = rows.map(({ source, kind, entry }) => {
-      const place = sql.first<{ begin: number; length: number }>(
-        "SELECT begin, length FROM entries WHERE id = ?",
-        entry,
-      );
-      return readLine(kind, read(source, place?.begin ?? 0, place?.length ?? 0)) ?? emptyLine;
-    });
     return {
       total,
       nextCursor: rows.length > 0 && end < total ? cursorOf(question, end) : null,
-      matches: rows.map((row, at) => {
-        const { session, project, entry, hits, best } = row;
-        const line = lines[at] ?? emptyLine;
+      matches: rows.map((row) => {
+        const { session, project, source, kind, entry, begin, length, hits, best } = row;
+        const line = readLine(kind, read(source, begin, length)) ?? emptyLine;
         const { entry_type, timestamp, uuid } = toEntry({ id: entry, inherited: 0 }, line);
         return {
           session_id: session,
@@ -127,19 +121,15 @@ export const createSearch = (sql: Sql, chunkStore: ChunkStore): Library["search"
 
 /** Where the hits are found; the first value is the query. */
 const filterOf = ({ role, since, until }: SearchQuestion): { hits: string; values: number[] } => {
-  const conditions: [condition: string, value: number][] = [];
-  if (role !== "") conditions.push([` AND texts.rowid % ${entryTypes.length} = ?`, typeNumber(role)]);
-  if (since !== null) conditions.push([" AND entries.at >= ?", since]);
-  if (until !== null) conditions.push([" AND entries.at <= ?", until]);
   const byTime = since !== null || until !== null;
   const from = byTime ? "texts JOIN entries ON entries.id = texts.rowid" : "texts";
+  const isOfRole = role === "" ? "" : `AND texts.rowid % ${entryTypes.length} = ${entryTypes.indexOf(role)}`;
   return {
-    hits: `FROM ${from} WHERE texts MATCH ? AND NOT EXISTS (SELECT 1 FROM entries AS copy WHERE copy.id = texts.rowid AND copy.inherited = 1)${conditions.map(([condition]) => condition).join("")}`,
-    values: conditions.map(([, value]) => value),
+    hits: `FROM ${from} WHERE texts MATCH ? ${isOfRole} ${byTime ? "AND entries.at BETWEEN ? AND ?" : ""}
+      AND NOT EXISTS (SELECT 1 FROM entries AS copy WHERE copy.id = texts.rowid AND copy.inherited = 1)`,
+    values: byTime ? [since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER] : [],
   };
 };
-
-const typeNumber = (type: EntryType): number => entryTypes.indexOf(type);
 
 const digestOf = ({ query, project, since, until, role }: SearchQuestion): string =>
   hash("sha256", JSON.stringify([query, project, since, until, role]), "base64url").slice(0, 16);

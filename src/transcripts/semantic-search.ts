@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ServiceError } from "../contract/errors.ts";
 import type { Session } from "../contract/transcript.ts";
@@ -10,20 +10,13 @@ import type { Embed } from "./models.ts";
 import type { Passage, Vectors } from "./vectors.ts";
 
 type Question = { query: string; project: string; limit: number; exclude: readonly string[] };
-type Found = {
+type Near = {
   session_id: string;
   chunk_idx: number;
   project: string;
   timestamp: string | null;
-  text: string;
   score: number;
 };
-
-/** `hint`: some sessions have no vectors yet. */
-export type SemanticSearch = (
-  question: Question,
-  signal: AbortSignal,
-) => Promise<{ passages: Found[]; hint: string | null }>;
 
 type Dependencies = {
   library: Library;
@@ -39,10 +32,13 @@ type Dependencies = {
 const batch = 64;
 const makeForMs = 20_000;
 
-/** Search by meaning. Vectors are made when they are first needed, the newest sessions first. */
+/**
+ * Search by meaning. Vectors are made when they are first needed, the newest sessions first. `hint`: some sessions have none
+ * yet.
+ */
 export const createSemanticSearch =
-  ({ library, masked, mask, embed, vectors, now }: Dependencies): SemanticSearch =>
-  async ({ query, project, limit, exclude }, signal) => {
+  ({ library, masked, mask, embed, vectors, now }: Dependencies) =>
+  async ({ query, project, limit, exclude }: Question, signal: AbortSignal) => {
     const [asked] = await embedded(embed, [mask(query)], signal);
     if (asked === undefined) throw new ServiceError("model_failed", "The model has no vector for the query");
     const sessions = await allSessions(library, project);
@@ -58,7 +54,7 @@ export const createSemanticSearch =
       left -= 1;
     }
     const projects = new Map(candidates.map(({ session_id, project_path }) => [session_id, project_path]));
-    const near: Omit<Found, "text">[] = [];
+    const near: Near[] = [];
     for (const { session_id, passages } of vectors.all(embed.model)) {
       const path = projects.get(session_id);
       if (path === undefined) continue;
@@ -84,6 +80,8 @@ export const createSemanticSearch =
           : `${left} of ${candidates.length} sessions are not searched yet: ask again, each call prepares more of them`,
     };
   };
+
+export type SemanticSearch = ReturnType<typeof createSemanticSearch>;
 
 const listed = 50;
 
@@ -148,7 +146,7 @@ function* passagesOf(library: Library, id: string): Generator<Text, void> {
   const close = ({ text, ...rest }: NonNullable<typeof open>): Text => ({
     ...rest,
     text,
-    digest: createHash("sha256").update(text).digest("base64"),
+    digest: hash("sha256", text, "base64"),
   });
   for (const entry of entriesFrom(library, id, { from: 0, to: entryCount(library, id) })) {
     const text = abridged(`${entry.entry_type}: ${entry.content}`, passageCharacters);

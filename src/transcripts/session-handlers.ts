@@ -42,8 +42,7 @@ export const sessionHandlers = (
     const { total, items } = library.listSessions({ project, limit, offset, updatedSince });
     const { items: sessions, cut } = fitting(items, (session) => session, answerBytes);
     const count = sessions.length;
-    const hint = total === 0 ? skippedHint(await skipped()) : "";
-    const rest = cut ? readOn(offset + count) : hint !== "" && { hint };
+    const rest = cut ? readOn(offset + count) : total === 0 && skippedHint(await skipped());
     return { success, count, offset, total, sessions, ...rest };
   },
 
@@ -138,10 +137,10 @@ export const sessionHandlers = (
 });
 
 /** An empty list names what was not read. */
-const skippedHint = (skipped: readonly Skipped[]): string =>
-  skipped.length === 0
-    ? ""
-    : abridged(`Not read: ${skipped.map(({ path, reason }) => `${path} (${reason})`).join(", ")}`, 1000);
+const skippedHint = (skipped: readonly Skipped[]): { hint?: string } => {
+  const paths = skipped.map(({ path, reason }) => `${path} (${reason})`);
+  return paths.length === 0 ? {} : { hint: abridged(`Not read: ${paths.join(", ")}`, 1000) };
+};
 
 export const readOn = (offset: number, how = "ask again with") => ({
   truncated: true,

@@ -5,73 +5,54 @@ import { actionsOf } from "./actions.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import { detailsOf } from "./entry-pages.ts";
-import type { Facts } from "./facts.ts";
-import type { Totals } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import type { Library } from "./library.ts";
-import type { SessionKind } from "../contract/transcript.ts";
 import { toTime } from "./json.ts";
 import { readLine } from "./read-line.ts";
 import { emptyLine, type Line } from "./transcript-line.ts";
 
-type Row = {
-  id: string;
-  source: number;
-  kind: SessionKind;
-  job_id: string | null;
-  project: string;
-  updated: number;
-  tokens: number;
-  cost: number | null;
-  subagents: number;
-  title: string;
-  summary: string;
-  record: string;
-  facts: string;
-  totals: string;
-};
+/** The source whose entries a session shows. */
+type Shown = { source: number; kind: Source["kind"] };
 
 type Place = { id: number; begin: number; length: number; inherited: number };
 
 /** How much is read before other requests are answered, bytes. */
 const longestTurn = 64 * 1024;
 
-const columns = `sessions.id, sessions.source, sessions.kind, job_id, sessions.project, updated, tokens, cost, subagents, title, summary, record, facts, totals
-  FROM sessions JOIN sources ON sources.number = sessions.source`;
-
 export const createSessionReader = (
   sql: Sql,
   chunkStore: ChunkStore,
 ): Pick<Library, "listSessions" | "session" | "unread" | "sessionsStartingWith" | "entries" | "actions"> => {
-  const find = (id: string): Row | undefined => sql.first<Row>(`SELECT ${columns} WHERE sessions.id = ?`, id);
+  const find = (id: string): Shown | undefined =>
+    sql.first(
+      "SELECT number AS source, sources.kind FROM sessions JOIN sources ON number = source WHERE sessions.id = ?",
+      id,
+    );
 
   /** The places, and those that are not shown up to the next one that is. */
-  const withFollowers = ({ source }: Row, places: readonly Place[]): (Place & { shown: number })[] => {
+  const withFollowers = ({ source }: Shown, places: readonly Place[]): (Place & { shown: number })[] => {
     const [first, last] = [places[0]?.id, places.at(-1)?.id];
     if (first === undefined || last === undefined) return [];
-    const next = sql.first<{ id: number }>(
-      "SELECT id FROM entries WHERE id > ? AND id < ? AND shown = 1 ORDER BY id LIMIT 1",
+    return sql.all(
+      `SELECT id, shown, begin, length, inherited FROM entries WHERE id >= ?1 AND id < coalesce(
+         (SELECT id FROM entries WHERE id > ?2 AND id < ?3 AND shown = 1 ORDER BY id LIMIT 1), ?3) ORDER BY id`,
+      first,
       last,
       (source + 1) * entriesPerSource,
-    );
-    return sql.all(
-      "SELECT id, shown, begin, length, inherited FROM entries WHERE id >= ? AND id < ? ORDER BY id",
-      first,
-      next?.id ?? (source + 1) * entriesPerSource,
     );
   };
 
   /** The lines that the session has not from another one, shown or not. */
-  const entryLines = async function* (row: Row): AsyncGenerator<Line> {
+  const entryLines = async function* ({ source, kind }: Shown): AsyncGenerator<Line> {
     const places = sql.all<Place>(
       "SELECT begin, length FROM entries WHERE id BETWEEN ? AND ? AND inherited = 0 ORDER BY id",
-      ...rangeOf(row.source),
+      ...rangeOf(source),
     );
     const read = chunkStore.reader();
     let since = 0;
     for (const { begin, length } of places) {
-      const line = readLine(sourceOf(row).kind, read(row.source, begin, length));
+      const line = readLine(kind, read(source, begin, length));
       if (line !== null) yield line;
       if ((since += length) > longestTurn) await nextTurn().then(() => (since = 0));
     }
@@ -85,18 +66,22 @@ export const createSessionReader = (
         `SELECT COUNT(*) AS total FROM sessions WHERE ${where}`,
         ...filter,
       );
-      const rows = sql.all<Row>(
-        `SELECT ${columns} WHERE sessions.${where} ORDER BY updated DESC, sessions.id LIMIT ? OFFSET ?`,
+      const rows = sql.all<{ session: string }>(
+        `SELECT session FROM sessions WHERE ${where} ORDER BY updated DESC, id LIMIT ? OFFSET ?`,
         ...filter,
         limit,
         offset,
       );
-      return { total: total?.total ?? 0, items: rows.map((row) => sessionOf(row, factsOf(row))) };
+      return { total: total?.total ?? 0, items: rows.map(({ session }) => JSON.parse(session) as Session) };
     },
 
     session: (id) => {
-      const row = find(id);
-      return row === undefined ? null : metaOf(row);
+      const row = sql.first<{ session: string; meta: string }>(
+        "SELECT session, meta FROM sessions WHERE id = ?",
+        id,
+      );
+      if (row === undefined) return null;
+      return { ...(JSON.parse(row.session) as Session), ...(JSON.parse(row.meta) as SessionMeta) };
     },
 
     unread: () => {
@@ -124,13 +109,9 @@ export const createSessionReader = (
     entries: (id, { offset, limit, since, until, details = false }) => {
       const row = find(id);
       if (row === undefined) return { total: 0, items: [] };
-      const bounds = [
-        ...rangeOf(row.source),
-        ...(since === null ? [] : [since]),
-        ...(until === null ? [] : [until]),
-      ];
+      const bounds = [...rangeOf(row.source), since, since, until, until];
       const where = `FROM entries WHERE id BETWEEN ? AND ? AND shown = 1
-        ${since === null ? "" : "AND at >= ?"} ${until === null ? "" : "AND at <= ?"}`;
+        AND (? IS NULL OR at >= ?) AND (? IS NULL OR at <= ?)`;
       const total = sql.first<{ total: number }>(`SELECT COUNT(*) AS total ${where}`, ...bounds)?.total ?? 0;
       const from = offset < 0 ? Math.max(0, total + offset) : offset;
       const places = sql.all<Place>(
@@ -140,9 +121,8 @@ export const createSessionReader = (
         from,
       );
       const read = chunkStore.reader();
-      const kind = sourceOf(row).kind;
       const lineAt = ({ begin, length }: Place): Line =>
-        readLine(kind, read(row.source, begin, length)) ?? emptyLine;
+        readLine(row.kind, read(row.source, begin, length)) ?? emptyLine;
       if (!details) return { total, items: places.map((place) => toEntry(place, lineAt(place))) };
       return {
         total,
@@ -195,43 +175,3 @@ export const toEntry = (
   uuid,
   ...(inherited === 1 && { inherited: true as const }),
 });
-
-const sourceOf = ({ record }: Row): Source => JSON.parse(record) as Source;
-const factsOf = ({ facts, totals }: Row): Facts & { totals: Totals } => ({
-  ...(JSON.parse(facts) as Facts),
-  totals: JSON.parse(totals) as Totals,
-});
-
-const sessionOf = (
-  row: Row,
-  { totals, ...facts }: ReturnType<typeof factsOf>,
-): Session & { kind: SessionKind } => ({
-  session_id: row.id,
-  kind: row.kind,
-  project_path: row.project,
-  git_branch: facts.branch,
-  start_time: toTime(facts.start),
-  last_update: toTime(row.updated),
-  num_user_turns: totals.prompts,
-  num_assistant_turns: totals.answers,
-  num_tool_calls: totals.calls ?? 0,
-  summary: row.summary,
-  has_subagents: row.subagents === 1,
-  title: row.title,
-  model: facts.model,
-  cost_usd: row.cost,
-  total_tokens: row.tokens,
-  job_id: row.job_id,
-});
-
-const metaOf = (row: Row): SessionMeta & Session & { kind: SessionKind } => {
-  const [source, facts] = [sourceOf(row), factsOf(row)];
-  return {
-    ...sessionOf(row, facts),
-    project_encoded: source.project_encoded,
-    cwd: facts.cwd,
-    transcript_path: source.path,
-    file_size_bytes: source.size,
-    codename: facts.slugs.at(-1) ?? "",
-  };
-};

@@ -1,34 +1,6 @@
 import type { EntryType } from "../contract/transcript-entry.ts";
 import type { Json } from "./json.ts";
 
-/** The content of one line of a transcript, whichever agent wrote it. */
-export type Line = {
-  /** Null: the line only tells facts about its session. */
-  type: EntryType | null;
-  /** Unix time, ms. */
-  at: number | null;
-  uuid: string;
-  /** The session that the line names as its own; empty: none. */
-  session: string;
-  /** The uuid of the line of another session that this one says it copies; empty: none. */
-  copyOf: string;
-  /** A kind of line that this version does not know; empty: it knows it. */
-  unknown: string;
-  /** The text that a reader of the session is shown. */
-  content: string;
-  thinking: string;
-  calls: Call[];
-  results: Result[];
-  /** Searched besides the content: thinking, inputs and results of tools, errors. */
-  more: string;
-  /** Whether it belongs to a subagent whose lines stand in the session's file. */
-  sidechain: boolean;
-  /** Whether a person typed it. */
-  isPrompt: boolean;
-  isError: boolean;
-  facts: LineFacts;
-};
-
 export type Call = { id: string; name: string; input: Json };
 export type Result = { id: string; text: string; isError: boolean };
 
@@ -53,23 +25,34 @@ export type LineFacts = {
 export const titleKinds = ["custom", "agent", "ai", "summary"] as const;
 export type TitleKind = (typeof titleKinds)[number];
 
-export const emptyLine: Line = {
-  type: null,
-  at: null,
+/** The content of one line of a transcript, whichever agent wrote it. Empty texts: it says nothing of the kind. */
+export const emptyLine = {
+  /** `null`: the line only tells facts about its session. */
+  type: null as EntryType | null,
+  /** Unix time, ms. */
+  at: null as number | null,
   uuid: "",
+  /** The session that the line names as its own. */
   session: "",
+  /** The uuid of the line of another session that this one says it copies. */
   copyOf: "",
+  /** A kind of line that this version does not know. */
   unknown: "",
+  /** The text that a reader of the session is shown. */
   content: "",
   thinking: "",
-  calls: [],
-  results: [],
+  calls: [] as Call[],
+  results: [] as Result[],
+  /** Searched besides the content: thinking, inputs and results of tools, errors. */
   more: "",
+  /** Whether it belongs to a subagent whose lines stand in the session's file. */
   sidechain: false,
+  /** Whether a person typed it. */
   isPrompt: false,
   isError: false,
-  facts: {},
+  facts: {} as LineFacts,
 };
+export type Line = typeof emptyLine;
 
 export const searchedText = ({ content, more }: Line): string =>
   (content === "" ? more : more === "" ? content : `${content}\n${more}`).replace(base64, "");

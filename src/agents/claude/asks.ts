@@ -1,6 +1,6 @@
 import type { Redactor } from "../../lib/redact.ts";
 import type { AgentTurn, Reply } from "../agent.ts";
-import type { AgentMessage } from "./decode.ts";
+import type { DecoderFacts } from "./decode.ts";
 import {
   errorLine,
   hookDefers,
@@ -22,7 +22,7 @@ type Options = {
   /** Permission mode in which the agent works once its plan is approved. */
   approvedMode: string;
   /** The agent's message under way, or the last one. */
-  message: () => AgentMessage;
+  message: () => DecoderFacts["message"];
   /** Called before a question is deferred. */
   onDefer: () => void;
   /** The agent's last words, for a plan that it has only said. */
@@ -102,37 +102,24 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
       else answer(asked.requestId, hookDenies(alone));
   };
 
-  const requests = new Map<string, (requestId: string, request: unknown) => void>([
-    [
-      "hook_callback",
-      (requestId, request) => {
-        const { tool_use_id: id, input } = HookCallback.parse(request);
-        const call = { id, name: input.tool_name, input: input.tool_input };
-        if (!isAsk(call)) return answer(requestId, {});
-        unread.push({ requestId, by: "hook", call });
-        askUnread();
-      },
-    ],
-    [
-      "can_use_tool",
-      (requestId, request) => {
-        const {
-          tool_use_id: id,
-          tool_name: name,
-          input,
-          decision_reason: reason,
-        } = ToolPermission.parse(request);
-        const call = { id, name, input };
-        const known = replies.get(id);
-        replies.delete(id);
-        if (known !== undefined)
-          return permit(requestId, { ...call, input: { ...known.asked.input, ...input } }, known.given);
-        if (isAsk(call)) return ask({ requestId, by: "permission", call });
-        answer(requestId, refusal);
-        listener?.warn(refusalWarning(call, reason ?? "", redact));
-      },
-    ],
-  ]);
+  const onHook = (requestId: string, request: unknown): void => {
+    const { tool_use_id: id, input } = HookCallback.parse(request);
+    const call = { id, name: input.tool_name, input: input.tool_input };
+    if (!isAsk(call)) return answer(requestId, {});
+    unread.push({ requestId, by: "hook", call });
+    askUnread();
+  };
+  const onPermission = (requestId: string, request: unknown): void => {
+    const { tool_use_id: id, tool_name: name, input, decision_reason } = ToolPermission.parse(request);
+    const call = { id, name, input };
+    const known = replies.get(id);
+    replies.delete(id);
+    if (known !== undefined)
+      return permit(requestId, { ...call, input: { ...known.asked.input, ...input } }, known.given);
+    if (isAsk(call)) return ask({ requestId, by: "permission", call });
+    answer(requestId, refusal);
+    listener?.warn(refusalWarning(call, decision_reason ?? "", redact));
+  };
 
   /** Takes a line of the type `control_request` or `control_cancel_request`. */
   const take = (line: unknown): void => {
@@ -148,9 +135,9 @@ export const createAsks = ({ write, redact, approvedMode, message, onDefer, last
     if (data === undefined) return;
     const { request_id: requestId, request } = data;
     try {
-      const handle = requests.get(request.subtype);
-      if (handle === undefined) throw new Error(`Unsupported control request subtype: ${request.subtype}`);
-      handle(requestId, request);
+      if (request.subtype === "hook_callback") onHook(requestId, request);
+      else if (request.subtype === "can_use_tool") onPermission(requestId, request);
+      else throw new Error(`Unsupported control request subtype: ${request.subtype}`);
     } catch (error) {
       write(errorLine(requestId, error));
     }

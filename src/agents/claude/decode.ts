@@ -15,37 +15,30 @@ type Decoded = {
 };
 
 /** Facts of the run that are not events. */
-export type DecoderFacts = {
+const noFacts = () => ({
   /** The kind of the last error message that the CLI sent as the model's, e.g. `authentication_failed`. */
-  apiError: string | null;
+  apiError: null as string | null,
   /** The model refused the task. */
-  refused: boolean;
+  refused: false,
   /** The model or a tool did something since the last result. */
-  workedSinceResult: boolean;
+  workedSinceResult: false,
   /** The agent has begun a turn, and its result has not come yet. */
-  turnOpen: boolean;
+  turnOpen: false,
   /** From the last message that names it, at the beginning of each turn. */
-  sessionId: string | null;
-  model: string | null;
-  /** Of the model's message under way. */
-  tokens: Usage;
-  /** Of the last result. */
-  report: Report | null;
-  message: AgentMessage;
+  sessionId: null as string | null,
+  model: null as string | null,
+  /** In the model's message under way. */
+  tokens: noTokens,
+  /** In the last result. */
+  report: null as Report | null,
+  /** The agent's last message. `isOpen`: its end has not come; `calls`: how many tools it calls, so far. */
+  message: { id: null as string | null, isOpen: false, calls: 0 },
   /** Tokens of the whole process by model, from the last result that has them. */
-  models: ModelTokens | null;
+  models: null as ModelTokens | null,
   /** The last result came because a call was deferred. */
-  deferred: boolean;
-};
-
-/** A message of the agent. */
-export type AgentMessage = {
-  id: string | null;
-  /** Its end has not come. */
-  isOpen: boolean;
-  /** How many tools it calls, so far. */
-  calls: number;
-};
+  deferred: false,
+});
+export type DecoderFacts = ReturnType<typeof noFacts>;
 
 type State = {
   blocks: Blocks;
@@ -62,19 +55,7 @@ const noTokens: Usage = {
 
 /** Decodes one run's stream-json lines. Unknown lines and kinds are ignored: new versions add some. */
 export const createDecoder = () => {
-  const facts: DecoderFacts = {
-    apiError: null,
-    refused: false,
-    workedSinceResult: false,
-    turnOpen: false,
-    sessionId: null,
-    model: null,
-    tokens: noTokens,
-    report: null,
-    message: { id: null, isOpen: false, calls: 0 },
-    models: null,
-    deferred: false,
-  };
+  const facts = noFacts();
   const state: State = { blocks: createBlocks(), facts, started: false };
   return {
     facts,

@@ -3,36 +3,9 @@ import type { AgentEvent } from "../../contract/event.ts";
 import { addUsage, type Usage } from "../../contract/job.ts";
 import { createLineSplitter } from "../../lib/lines.ts";
 import { redactDeep, type Redactor } from "../../lib/redact.ts";
-import { createTailBuffer, type TailBuffer } from "../../lib/tail-buffer.ts";
+import { createTailBuffer } from "../../lib/tail-buffer.ts";
 import { createDecoder, type DecoderFacts, replaces, type ResultEvent } from "./decode.ts";
 import { maskEvents } from "./mask-events.ts";
-
-/** What the process's two output streams show of a turn. */
-export type Observed = {
-  facts: DecoderFacts;
-  /** The decisive result. */
-  result: ResultEvent | null;
-  /** Of all results: each has the tokens since the one before. */
-  usage: Usage | null;
-  /** Of all results, too. */
-  numTurns: number | null;
-  /** Of the model's messages so far. */
-  told: Usage | null;
-  sessionId: string | null;
-  model: string | null;
-  /** When the rejected limit resets, empty when unknown; null: no limit was met. */
-  limitResetsAt: string | null;
-  events: number;
-  stdoutBytes: number;
-  /** The output ends inside a line. */
-  isLineCut: boolean;
-  /** The tail of what the agent said, and of lines outside its protocol. */
-  said: TailBuffer;
-  /** Of its last block of text. */
-  lastWords: TailBuffer;
-  lastBlock: number | null;
-  stderr: TailBuffer;
-};
 
 type ReadOutput = {
   stdout: Readable;
@@ -129,23 +102,33 @@ const shutdownError = ({ subtype, text }: ResultEvent): string =>
 /** Bytes that each tail holds. */
 const tailBytes = { said: 51_200, stderr: 40_960 };
 
-const createObserved = (facts: DecoderFacts): Observed => ({
+/** A turn as the process's two output streams show it. */
+const createObserved = (facts: DecoderFacts) => ({
   facts,
-  result: null,
-  usage: null,
-  numTurns: null,
-  told: null,
+  /** The decisive result. */
+  result: null as ResultEvent | null,
+  /** Sum of all results: each has the tokens since the one before. */
+  usage: null as Usage | null,
+  /** Sum of all results, too. */
+  numTurns: null as number | null,
+  /** Sum of the model's messages so far. */
+  told: null as Usage | null,
   sessionId: facts.sessionId,
   model: facts.model,
-  limitResetsAt: null,
+  /** When the rejected limit resets, empty when unknown; null: no limit was met. */
+  limitResetsAt: null as string | null,
   events: 0,
   stdoutBytes: 0,
+  /** The output ends inside a line. */
   isLineCut: false,
+  /** The tail of what the agent said, and of lines outside its protocol. */
   said: createTailBuffer(tailBytes.said),
+  /** Tail of its last block of text. */
   lastWords: createTailBuffer(tailBytes.said),
-  lastBlock: null,
+  lastBlock: null as number | null,
   stderr: createTailBuffer(tailBytes.stderr),
 });
+export type Observed = ReturnType<typeof createObserved>;
 
 const note = (observed: Observed, event: AgentEvent): void => {
   observed.events += 1;

@@ -4,27 +4,16 @@ import type { AgentTurn, TurnEvent } from "../agent.ts";
 import type { EndCause, Ended } from "./classify.ts";
 import { interruptLine } from "./arguments.ts";
 import { watchLimits } from "./limits.ts";
-import { endWarnings, ownCost, turnOutcome } from "./outcome.ts";
-import type { Observed } from "./read-output.ts";
-import type { ClaudeSettings } from "./settings.ts";
+import { endWarnings, ownCost, turnOutcome, type EndedTurn } from "./outcome.ts";
 
-type StartTurn = {
+/** `observed`: of this turn so far; `spent`: the CLI reports sums. */
+type StartTurn = Pick<EndedTurn, "settings" | "version" | "profile" | "redact" | "observed" | "spent"> & {
   turn: AgentTurn;
-  settings: ClaudeSettings;
-  /** Version of the agent CLI, null when unknown. */
-  version: string | null;
-  /** The profile's name. */
-  profile: string;
   agent: Pick<SupervisedProcess, "stdin" | "identity">;
   /** Ends the process. An open question fails when the input is closed, and is asked again when it is not. */
   end: (graceSeconds: number, options?: { keepsInput: boolean }) => unknown;
-  redact: (text: string) => string;
-  /** Facts of this turn so far. */
-  observed: Observed;
   /** Longest time until the CLI begins the turn, seconds; 0: no limit. */
   beginSeconds: number;
-  /** Earlier cost of the process, US dollars: the CLI reports sums. */
-  spent: number;
   /** It has got its prompt. */
   onGiven: () => void;
   /** Whether the CLI begins another turn by itself, with what was said meanwhile. */

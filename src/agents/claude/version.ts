@@ -20,19 +20,12 @@ export type Capabilities = {
 
 const none: Capabilities = { supported: false, asks: false, worktreeFlag: false };
 
-/** From each version on, what differs from the row before; `source` says how that was measured. */
-const table: readonly { from: string; can: Partial<Capabilities>; source: string }[] = [
-  {
-    from: oldestVersion,
-    can: { supported: true, asks: true, worktreeFlag: true },
-    source: "the real-CLI suites, which run with it",
-  },
-  {
-    from: "2.1.222",
-    can: { worktreeFlag: false },
-    source:
-      "bisected over 122 releases on 2026-11-28: 2.1.221 works; 2.1.222 ends with `Error creating worktree`",
-  },
+/** From each version on, what differs from the row before. */
+const table: readonly { from: string; can: Partial<Capabilities> }[] = [
+  // The real-CLI suites run with it.
+  { from: oldestVersion, can: { supported: true, asks: true, worktreeFlag: true } },
+  // Bisected over 122 releases on 2026-11-28: 2.1.221 works; 2.1.222 ends with `Error creating worktree`.
+  { from: "2.1.222", can: { worktreeFlag: false } },
 ];
 
 /** @param version null: unknown, which can do nothing */
