@@ -56,9 +56,7 @@ export const AgentEvent = z.discriminatedUnion("type", [
   }),
   /** Tokens of one call of the model, when its answer is complete. Subagents' calls are not told. */
   z.object({ type: z.literal("usage"), usage: Usage }),
-  /**
-   * The agent's report of the outcome. The last one counts; `usage` is that of the calls since the one before it.
-   */
+  /** The agent's report of the outcome. The last one counts; `usage` is that of the calls since the one before it. */
   z.object({
     type: z.literal("result"),
     ok: z.boolean(),

@@ -181,10 +181,7 @@ export const preflightRoutes = (routes: readonly Route[]): Route[] =>
     })
     .toArray();
 
-/**
- * The names that the preflight asks for: the origin was checked, and a request needs a key, which no browser adds by
- * itself.
- */
+/** The names that the preflight asks for: the origin was checked, and no browser adds a key by itself. */
 const allowedHeaders = (asked: string | null): string =>
   (asked ?? "")
     .split(",")

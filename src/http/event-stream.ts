@@ -47,10 +47,7 @@ type Options = {
   stall?: { afterMs: number; disconnect: () => void } | undefined;
 };
 
-/**
- * Writes server-sent events to the connection directly, because the layers in between make up most of the cost of a
- * piece. Never rejects.
- */
+/** Writes server-sent events to the connection directly: the layers in between cost most of a piece. Never rejects. */
 export type EventBody = (outgoing: ServerResponse) => Promise<void>;
 
 /**

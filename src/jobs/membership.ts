@@ -78,10 +78,7 @@ export const createPresence = ({ instances, settings, backSince }: PresenceDepen
     noteMissing,
     missingFor,
     isLost,
-    /**
-     * An instance that was alive stays so until it is lost: one reading, just after an outage, proves little. One's
-     * own name is always alive.
-     */
+    /** An instance that was alive stays so until it is lost: one reading, just after an outage, proves little. */
     isLiving: (name: string): boolean =>
       name === settings.podName || living.has(name) || (seen.has(name) && !isLost(name)),
     /** Names of the instances that were alive at the last reading, this one included. */

@@ -45,10 +45,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
   };
 
   return {
-    /**
-     * Checks all runs; false: the store did not answer. Never rejects. While the store is unreachable, runs continue
-     * unless they may be repeated.
-     */
+    /** Checks all runs; false: the store did not answer. Never rejects. Meanwhile runs go on, unless they may be repeated. */
     checkAll: async (): Promise<boolean> => (await Promise.all(worker.runs().map(check))).every(Boolean),
   };
 };

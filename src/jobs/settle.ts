@@ -29,10 +29,7 @@ export type Cause =
    * was lost.
    */
   | { kind: "outcome"; outcome: Outcome; at: string; epoch: string | null; again?: boolean }
-  /**
-   * Its instance is lost, or does not know the run. `cleaned`: what the clean-up found; null: its instance cleans up
-   * when it is back.
-   */
+  /** Its instance is lost, or does not know the run. `cleaned`: what the clean-up found; null: it follows, by its instance. */
   | { kind: "lost"; cleaned: { requeue: boolean; patch: JobPatch } | null };
 
 /** `ended`: this call ended the job. */

@@ -7,9 +7,7 @@ type Options = {
   maxBytes?: number;
 };
 
-/**
- * Turns chunks of bytes into lines. Decodes whole lines, so that a character may span two chunks. Holds at most one line.
- */
+/** Turns chunks of bytes into lines. Decodes whole lines: a character may span two chunks. Holds at most one line. */
 export const createLineSplitter = ({ onLine, onOversized, maxBytes = 16 * 1024 * 1024 }: Options) => {
   /** The line so far; nothing of it is held once it is too long. */
   let pieces: Buffer[] = [];

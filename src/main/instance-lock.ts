@@ -117,10 +117,7 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
   }
 };
 
-/**
- * The Unix socket of the service that holds this directory. It goes through a descriptor, which stays open: the path of a
- * socket may have 107 bytes at most.
- */
+/** The socket of this directory's service, through a descriptor that stays open: the path may have 107 bytes at most. */
 export const socketPath = (directory: string): string =>
   join(`/proc/self/fd/${openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY)}`, "service.sock");
 
@@ -145,10 +142,7 @@ const described = (holder: Holder | null): string => {
   return `The service at ${holder.url} (process ${holder.pid})`;
 };
 
-/**
- * Directory of this instance alone, for its lock and spool: with a shared store, the directory of job files may be on
- * a shared file system.
- */
+/** Directory of this instance alone, for its lock and spool: with a shared store, that of job files may be shared. */
 export const stateDirectory = ({ jobsDir, kvUrl, podName }: Settings): string =>
   kvUrl === null ? jobsDir : join(jobsDir, "instances", podName);
 

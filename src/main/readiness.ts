@@ -4,9 +4,7 @@ import type { Volume } from "../contract/worktree.ts";
 import type { SandboxMode } from "../sandbox/sandbox.ts";
 import type { JobStore } from "../store/job-store.ts";
 
-/**
- * How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk.
- */
+/** How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk. */
 const cacheMs = 1000;
 
 type Dependencies = {

@@ -1,10 +1,7 @@
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
 
-/**
- * Repeats `round`, with `intervalMs` between the end of one and the start of the next. `stop` waits for the round in
- * flight.
- */
+/** Repeats `round`, with `intervalMs` between its end and the next start. `stop` waits for the round in flight. */
 export const startRepeating = (round: (signal: AbortSignal) => Promise<void>, intervalMs: number) => {
   const controller = new AbortController();
   const loop = (async () => {

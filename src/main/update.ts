@@ -37,10 +37,7 @@ const packageName = "svc-agent";
 
 type Surroundings = { env: Record<string, string>; say: (sentence: string) => void; signal: AbortSignal };
 
-/**
- * `source`: where the new version comes from: a git URL with or without `#branch`, a directory, or a tarball; null: back
- * to the version before.
- */
+/** `source` of the new version: a git URL with or without `#branch`, a directory, or a tarball; null: the one before. */
 type Request = Surroundings & { source: string | null };
 
 type Installation = { prefix: string; versions: string; active: string };

@@ -5,10 +5,7 @@ import {
   type JSONRPCRequest,
 } from "@modelcontextprotocol/server";
 
-/**
- * The answer to a request whose `params` break the protocol; null: they do not. The SDK would answer with a dump of its
- * schema, and report bad params of `initialize` as a failure of the server.
- */
+/** The answer to `params` that break the protocol; null: they do not. The SDK would answer with a dump of its schema. */
 export const paramsFault = ({ id, method, params }: JSONRPCRequest): JSONRPCErrorResponse | null => {
   const fault =
     method === "tools/call" ? callFault(params) : method === "initialize" ? initializeFault(params) : null;

@@ -111,10 +111,7 @@ const specialsIn = async (top: string, path: string, signal: AbortSignal): Promi
   return specials;
 };
 
-/**
- * Never by hard link: what one job changes must not reach another. Links, modes and times stay as they are; owners, capabilities
- * and other attributes do not.
- */
+/** Never by hard link: what one job changes must not reach another. Links, modes and times stay, owners do not. */
 export const copyTree = async (
   from: string,
   to: string,

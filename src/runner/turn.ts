@@ -250,10 +250,7 @@ const createPublisher = (
   };
 };
 
-/**
- * The last one decides. That of a turn that was put off is none. A refused request, which has the subtype `success`, may
- * be made again: its stage comes later.
- */
+/** The last one decides, unless its turn was put off. A refused request (`success`) may be made again: its stage is later. */
 const noteResult = (run: Run, { waiting, answer }: Asking, result: ResultEvent | null): void => {
   if (result === null || (waiting !== null && answer === null)) return;
   if (result.ok || result.subtype !== "success") run.stage("result", result.subtype);

@@ -45,10 +45,7 @@ export type DoorOptions = Pick<Run, "routes" | "secrets" | "readOnly" | "onDenie
   limits?: Partial<typeof usual>;
 };
 
-/**
- * Most connections at once; how long the head of a request, a name or a connection may take; longest silence; how long a
- * connection to the port may stay without the word.
- */
+/** Most connections; time for a head, a name, a connection; longest silence; time to the word at the port. */
 const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000, wordMs: 2000 };
 
 export type DoorSettings = Required<Omit<DoorOptions, "proxy">> & {

@@ -28,10 +28,7 @@ export const removeOrphans = async (
   }
 };
 
-/**
- * `taken`: another instance made the worktree again; `left`: its removal had begun, or its record is gone; `thrown`: a
- * throwaway one whose job has ended.
- */
+/** `taken`: made again elsewhere; `left`: its removal had begun, or it has no record; `thrown`: throwaway, its job has ended. */
 type Reason = "taken" | "left" | "thrown";
 
 const removeOrphan = async (deps: Dependencies, id: string): Promise<void> => {

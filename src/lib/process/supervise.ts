@@ -65,10 +65,7 @@ export type SupervisedProcess = {
   /** Null when the process ended before it could be read; rejects when it lives and cannot be identified. */
   identity: Promise<ProcessIdentity | null>;
   stdin: Writable;
-  /**
-   * Both must be read to the end: a full pipe stalls the process. Listen to them before the first await: output without a
-   * listener is lost when the process has exited.
-   */
+  /** To be read to the end, with listeners before the first await: a full pipe stalls, and unheard output is lost. */
   stdout: Readable;
   stderr: Readable;
   /** Resolves, never rejects, when the process and everything that it started have ended. */
