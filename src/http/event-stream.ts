@@ -51,9 +51,8 @@ type Options = {
 export type EventBody = (outgoing: ServerResponse) => Promise<void>;
 
 /**
- * The pieces of `source` as a body, with pings. The next piece is requested when the reader has taken the last one, so a
- * slow reader delays only its own stream. `source` must end when its signal aborts, which it always does at the end of
- * the stream.
+ * The pieces of `source` as a body, with pings. The next one is requested when the reader has taken the last, so a slow
+ * reader delays only its own stream. `source` must end when its signal aborts, as it does at the end.
  */
 export const eventStream =
   (

@@ -59,9 +59,8 @@ export const openStdio = ({ program, newAnswer, log, newRequestId }: Dependencie
 };
 
 /**
- * stdin and stdout as a transport. The SDK's own drops unanswered requests when its input ends. So it reads from a copy of
- * stdin, which ends when they are answered, for `printf … | svc serve`. `onInputEnd` is called at the end of stdin, before
- * the last answers.
+ * stdin and stdout as a transport. The SDK's own drops unanswered requests when its input ends. So it reads from a copy,
+ * which ends when they are answered, for `printf … | svc serve`; `onInputEnd` is called before.
  */
 const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
   const { stdin } = process;

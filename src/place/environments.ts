@@ -36,9 +36,8 @@ const Facts = z.object({
 });
 
 /**
- * Warm environments: `{root}/{repo_key}/{text}-{key}/`, each with `facts.json`, the `tree` that jobs get a copy of, and a `spare`
- * copy, which is given by rename. What is not complete has a name that begins with a dot, and is removed at the next start.
- * A repository sees its own only.
+ * Warm environments: `{root}/{repo_key}/{text}-{key}/`, each with `facts.json`, the `tree` that jobs get a copy of, and a
+ * `spare` copy, given by rename. What begins with a dot is not complete. A repository sees its own only.
  */
 export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, signal: closing }: Options) => {
   const directoryOf = (repoKey: string, { text, key }: EntryName): string =>

@@ -31,10 +31,7 @@ import { createWord, stranger } from "./word.ts";
 
 export type DoorOptions = Pick<Run, "routes" | "secrets" | "readOnly" | "onDenied"> & {
   hosts: readonly AllowedHost[];
-  /**
-   * What only the run knows. With it the door is at a port of 127.0.0.1 as well, which others can reach, and answers nobody
-   * who does not say it. Null, absent: who reaches the socket is the run.
-   */
+  /** Only the run knows it, and nobody else is answered at a port of 127.0.0.1. Absent: who reaches the socket is the run. */
   word?: string | null;
   /** Directory for the one of its socket. */
   within?: string;

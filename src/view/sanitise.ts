@@ -1,7 +1,6 @@
 /**
- * Makes text from a model, a repository or a remote safe for a terminal: drops whole escape sequences, and shows
- * remaining control characters (except line breaks) and characters that reverse or hide text as U+FFFD. Linear in the
- * length of the text, unlike `util.stripVTControlCharacters`, which a hostile text can hold up for minutes.
+ * Makes text from a model, a repository or a remote safe for a terminal: drops whole escape sequences; control characters and
+ * those that reverse or hide text become U+FFFD. Linear, unlike `util.stripVTControlCharacters`.
  */
 export const sanitise = (text: string): string =>
   visible(text.toWellFormed().replace(escapeSequence, "").replace(/\r\n?/g, "\n"));

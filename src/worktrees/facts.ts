@@ -147,10 +147,7 @@ export const isOwnedHere = async (
 
 type LastRun = { job: JobRecord & { pod_name: string }; stands: boolean };
 
-/**
- * The last job that ran in an unprepared worktree, and whether that still stands, judged from the jobs; null: none. A
- * waiting job that is bound to its instance needs it.
- */
+/** The last job that ran in an unprepared worktree, and whether it stands; null: none. A bound job that waits needs it. */
 const lastRunIn = async (jobs: FactSources["jobs"], uses: WorktreeUse[]): Promise<LastRun | null> => {
   let isBound = false;
   for (const { jobId } of uses.toReversed()) {

@@ -23,9 +23,8 @@ const unpushedMs = 600_000;
 const firstMs = 500;
 
 /**
- * Measures worktrees, a few at once. A measurement holds until something can have changed: the jobs in the worktree, its
- * directory, the agent's clone, or what the remote was seen to have. What cannot be measured is null: that must not fail the
- * rest of a list.
+ * Measures worktrees, a few at once. A measurement holds until something can have changed: its jobs, its directory, the
+ * agent's clone, the remote. What cannot be measured is null: that must not fail the rest of a list.
  */
 export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sources) => {
   const limit = pLimit(4);

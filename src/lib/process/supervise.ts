@@ -277,9 +277,8 @@ const closed = (stream: Readable): Promise<void> =>
   });
 
 /**
- * Command prefix that makes the kernel send TERM to a process when its parent dies, so that a killed service leaves no
- * agents running: util-linux `setpriv`, which preserves the pid. Empty where it is missing (or BusyBox's, which lacks the
- * option); recovery at the next start then ends the agents.
+ * Command prefix that makes the kernel send TERM to a process when its parent dies: a killed service leaves no agents.
+ * util-linux `setpriv` preserves the pid. Empty where it is missing; recovery then ends the agents.
  */
 const parentDeathSignal = (): Promise<string[]> =>
   (deathPrefix ??= promisify(execFile)("setpriv", [...deathOptions, "true"]).then(
