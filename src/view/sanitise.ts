@@ -35,10 +35,9 @@ export const shellWord = (text: string): string =>
 
 /** Faults of an input, `allow_hosts: must name a host; …`, with the flags of `svc` instead of the fields' names. */
 export const faultWords = (faults: string): string =>
-  faults.replaceAll(/(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g, (_, before: string, name: string) =>
-    argumentNames.test(name)
-      ? `${before}The ${name}`
-      : `${before}--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
+  faults.replaceAll(
+    /(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g,
+    (_, before: string, name: string) => before + (argumentNames.test(name) ? `The ${name}` : flagOf(name)),
   );
 
 /** Given as arguments, or on standard input. */
@@ -49,15 +48,12 @@ export const flagWords = (sentence: string): string =>
   sentence
     .replaceAll(/\bGET \/jobs\/([\w-]+)\/files\b/g, "svc files $1")
     .replaceAll(
-      /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
-      (name) => `--${name.replaceAll("_", "-")}`,
+      /\b(?:options\.(\w+)|(?:base_ref|file_path|max_age_hours|repo_url|session_id|worktree_id)\b)/g,
+      (name, option?: string) => flagOf(option ?? name),
     )
-    .replaceAll(
-      /\boptions\.(\w+)/g,
-      (_, name: string) => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
-    )
-    .replaceAll(/\brepo_url\b/g, "--repo")
     .replaceAll(/\b(use|with) force\b/gi, "$1 --force");
+
+const flagOf = (name: string): string => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`;
 
 const optionFlags: Record<string, string> = {
   allow_hosts: "allow-host",
