@@ -4,6 +4,7 @@ import {
   type JSONRPCErrorResponse,
   type JSONRPCRequest,
 } from "@modelcontextprotocol/server";
+import { isObject } from "./message.ts";
 
 /** The answer to `params` that break the protocol; null: they do not. The SDK would answer with a dump of its schema. */
 export const paramsFault = ({ id, method, params }: JSONRPCRequest): JSONRPCErrorResponse | null => {
@@ -36,9 +37,6 @@ const initializeFault = (params: Params): string | null => {
     )
     .join("; ");
 };
-
-const isObject = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const kindOf = (value: unknown): string => {
   if (value === undefined) return "missing";

@@ -73,14 +73,6 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
     onOversized: tooLong,
     maxBytes,
   });
-  let unfinished = 0;
-  const take = (chunk: Buffer): void => {
-    const lineEnd = chunk.lastIndexOf("\n");
-    unfinished = lineEnd === -1 ? unfinished + chunk.length : chunk.length - lineEnd - 1;
-    // A line may never end.
-    if (unfinished > maxBytes) tooLong();
-    else lines.push(chunk);
-  };
   const unanswered = new Set<RequestId>();
   let isEnding = false;
 
@@ -110,7 +102,10 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
       else void transport.send(fault);
     };
     await start();
-    stdin.on("data", take);
+    stdin.on("data", (chunk: Buffer) => {
+      // A line may never end.
+      if (!lines.push(chunk)) tooLong();
+    });
     // The last line may lack its line feed. What was read comes before the end.
     for (const event of ["end", "close", "error"])
       stdin.on(event, () => {
