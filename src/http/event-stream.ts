@@ -84,11 +84,7 @@ export const eventStream =
   };
 
 /** Resolves when the reader has taken what was written, or when the signal aborts: it stalls, say. */
-const drained = async (
-  outgoing: ServerResponse,
-  stall: Options["stall"],
-  signal: AbortSignal,
-): Promise<void> => {
+const drained = async (outgoing: ServerResponse, stall: Options["stall"], signal: AbortSignal) => {
   const patience = stall && setTimeout(stall.disconnect, stall.afterMs);
   await once(outgoing, "drain", { signal }).catch(() => undefined);
   clearTimeout(patience);

@@ -57,11 +57,7 @@ const isFree = async (deps: Dependencies, record: JobRecord): Promise<boolean> =
 };
 
 /** Jobs of a worktree or session run in the order they came; none waits for an unreadable one. `queued`: oldest first. */
-const isItsTurn = async (
-  { store }: Dependencies,
-  { id, status }: JobRecord,
-  queued: readonly string[],
-): Promise<boolean> => {
+const isItsTurn = async ({ store }: Dependencies, { id, status }: JobRecord, queued: readonly string[]) => {
   // One that was parked has had it.
   if (status === "running") return true;
   for (const other of queued) {

@@ -26,11 +26,7 @@ type Wanted = { directory: string; variable: "SERVICE_JOBS_DIR" | "SERVICE_WORKT
  * ends, however it ends.
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
-const lockDirectory = async (
-  { directory }: Wanted,
-  signal: AbortSignal,
-  timeoutSeconds = 1,
-): Promise<FileLock> => {
+const lockDirectory = async ({ directory }: Wanted, signal: AbortSignal, timeoutSeconds = 1) => {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     return await lockFile({ path: lockPath(directory), timeoutSeconds, signal });

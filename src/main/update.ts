@@ -122,11 +122,7 @@ const links = {
 const Report = z.object({ checks: z.array(Check) });
 
 /** @throws Error when the program does not run with these settings, or refuses the store. It writes nothing. */
-export const prove = async (
-  directory: string,
-  version: string,
-  { env, signal }: Surroundings,
-): Promise<void> => {
+export const prove = async (directory: string, version: string, { env, signal }: Surroundings) => {
   const run = (...args: string[]): Promise<CommandResult> =>
     runCommand({
       command: process.execPath,

@@ -147,12 +147,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
       choose(await listOf(repoKey), name).cache === "warm",
 
     /** Locks an entry, so that one job at a time builds it; null: it was not its turn within the time. */
-    turn: async (
-      repoKey: string,
-      name: EntryName,
-      timeoutSeconds: number,
-      signal: AbortSignal,
-    ): Promise<FileLock | null> => {
+    turn: async (repoKey: string, name: EntryName, timeoutSeconds: number, signal: AbortSignal) => {
       const locks = join(root, ".locks");
       await mkdir(locks, { recursive: true, mode: 0o700 });
       const path = join(locks, `${repoKey}-${name.text}-${name.key}`);
@@ -244,9 +239,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
         .toSorted((a, b) => b.bytes - a.bytes),
 
     /** Removes those of some repositories. Resolves to what is gone; what a job is given now stays. */
-    clear: async (
-      isWanted: (repoUrl: string) => boolean,
-    ): Promise<{ removed: number; bytes: number; in_use: number }> => {
+    clear: async (isWanted: (repoUrl: string) => boolean) => {
       const all = (await listAll()).filter(({ repoUrl }) => isWanted(repoUrl));
       const gone = await Promise.all(all.map((entry) => remove(directoryOf(entry.repoKey, entry))));
       const removed = all.filter((_, nth) => gone[nth]);

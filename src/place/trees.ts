@@ -48,11 +48,7 @@ const kindAt = async (path: string, from: Places): Promise<"directory" | "file" 
 };
 
 /** Bytes at the paths. @throws InTheWay when a link is in the place of one */
-export const sizeOf = async (
-  paths: readonly string[],
-  from: Places,
-  signal: AbortSignal,
-): Promise<number> => {
+export const sizeOf = async (paths: readonly string[], from: Places, signal: AbortSignal) => {
   let bytes = 0;
   for (const path of paths) {
     if ((await kindAt(path, from)) === null) continue;

@@ -59,12 +59,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
   };
 
   /** Where the job's agent works, made ready. */
-  const placeOf = async (
-    record: JobRecord,
-    run: Run,
-    progress: Progress,
-    ports: Ports | null,
-  ): Promise<{ setup: Setup | null; given: Given }> => {
+  const placeOf = async (record: JobRecord, run: Run, progress: Progress, ports: Ports | null) => {
     const profile = await profiles.pin(record.profile);
     const onMade = (worktree: Worktree): void => {
       progress.worktree = worktree;

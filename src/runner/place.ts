@@ -79,11 +79,7 @@ const copyOf = async (
 };
 
 /** Makes the job's worktree: creates the repository if asked, fetches the cache, adds the worktree. */
-const checkout = async (
-  record: JobRecord,
-  run: Run,
-  { repos, wanted }: { repos: Repos; wanted: Wanted },
-): Promise<Worktree> => {
+const checkout = async (record: JobRecord, run: Run, { repos, wanted }: { repos: Repos; wanted: Wanted }) => {
   const repo = record.repo_url === "" ? null : await fetchRepo(record, run, repos);
   const worktreeId = record.worktree_id ?? record.id;
   const worktree = await repos.addWorktree({

@@ -151,11 +151,7 @@ const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
 };
 
 /** Records and publishes what a turn yields. What cannot be published ends the turn, by `broken`. */
-const publishTurn = async (
-  job: StartedTurn,
-  turn: AsyncIterable<TurnEvent>,
-  broken: AbortController,
-): Promise<TurnOutcome> => {
+const publishTurn = async (job: StartedTurn, turn: AsyncIterable<TurnEvent>, broken: AbortController) => {
   const { record, run, log } = job;
   const publish = createPublisher(run, job);
   for await (const event of turn) {

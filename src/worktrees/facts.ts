@@ -57,11 +57,7 @@ export const lookUp = async (sources: FactSources, id: string): Promise<Worktree
 
 type Seen = Pick<WorktreeFacts, "id" | "onDisk" | "uses" | "home">;
 
-const factsOfRecord = async (
-  { isAlive, settings }: FactSources,
-  seen: Seen,
-  record: WorktreeRecord,
-): Promise<WorktreeFacts> => {
+const factsOfRecord = async ({ isAlive, settings }: FactSources, seen: Seen, record: WorktreeRecord) => {
   const { pod_name: podName, removing } = record;
   // An inherited disk has it where the lost instance left it.
   const isHere = podName === settings.podName || seen.onDisk !== null;
@@ -79,10 +75,7 @@ const factsOfRecord = async (
 };
 
 /** It was not prepared: its jobs and its owner file tell. */
-const factsOfJobs = async (
-  { jobs, isAlive, settings }: FactSources,
-  seen: Seen,
-): Promise<WorktreeFacts | null> => {
+const factsOfJobs = async ({ jobs, isAlive, settings }: FactSources, seen: Seen) => {
   const { onDisk } = seen;
   const run = await lastRunIn(jobs, seen.uses);
   const facts = { ...seen, record: null, removing: run?.stands === false };

@@ -34,10 +34,7 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
   let caches: { at: number; usage: ReturnType<typeof repos.cacheUsage> } | null = null;
 
   /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
-  const whileFree = async <Value>(
-    id: string,
-    work: (signal: AbortSignal) => Promise<Value>,
-  ): Promise<Value | null> => {
+  const whileFree = async <Value>(id: string, work: (signal: AbortSignal) => Promise<Value>) => {
     await using lock = await locks.take(lockOf.worktree(mainId(id)));
     if (lock === null || (await jobs.usesOfWorktree(mainId(id))).some(isActive)) return null;
     return await work(AbortSignal.any([closing, lock.lost]));

@@ -12,11 +12,7 @@ import { Kept, limit, lockForRemoval } from "./removal.ts";
  * Finds worktrees on this instance's disk that their jobs no longer use: other instances may have taken the jobs over
  * while this one was lost, and run them in worktrees of their own. Saves what is not pushed, then removes them.
  */
-export const removeOrphans = async (
-  deps: Dependencies,
-  retries: Retries,
-  signal: AbortSignal,
-): Promise<void> => {
+export const removeOrphans = async (deps: Dependencies, retries: Retries, signal: AbortSignal) => {
   const at = deps.now().getTime();
   for (const id of await deps.repos.listWorktreeIds()) {
     if (signal.aborted) return;

@@ -51,11 +51,7 @@ const placeIn = (job: Job, { repo, baseRef }: AgainFlags, gitHost: string) =>
   };
 
 /** `svc continue`: another task for the agent that ran the job, in its session, worktree and branch. */
-export const continueJob = async (
-  word: string,
-  argument: string | undefined,
-  flags: AgainFlags,
-): Promise<ExitCode> => {
+export const continueJob = async (word: string, argument: string | undefined, flags: AgainFlags) => {
   const { client } = connect();
   const job = await findJob(client, word);
   if (job.session_id === null)

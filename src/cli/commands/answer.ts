@@ -20,11 +20,7 @@ type AnswerFlags = {
 };
 
 /** `svc answer`: what was said on the command line, or else on the terminal. */
-export const answer = async (
-  word: string,
-  words: string | undefined,
-  flags: AnswerFlags,
-): Promise<ExitCode> => {
+export const answer = async (word: string, words: string | undefined, flags: AnswerFlags) => {
   checkFlags(words, flags);
   const { client } = connect();
   const job = await findJob(client, word);

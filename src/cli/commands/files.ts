@@ -15,11 +15,7 @@ import { note, printAnswer } from "../print.ts";
 type Options = { output?: string; force?: boolean; json?: boolean };
 
 /** `svc files` */
-export const files = async (
-  word: string,
-  path: string | undefined,
-  { output, force, json }: Options,
-): Promise<ExitCode> => {
+export const files = async (word: string, path: string | undefined, { output, force, json }: Options) => {
   const { client } = connect();
   if (path === undefined && output !== undefined) throw usageError("-o needs the path of a file");
   const answer = await client.list_files({ job_id: await resolveJobId(client, word) });

@@ -47,10 +47,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
 };
 
 /** Each import is a good part of the program: only the one that runs is loaded. */
-const start = async (
-  asked: LoadedSettings & { env: NodeJS.ProcessEnv },
-  signal: AbortSignal,
-): Promise<Pick<Orchestrator, "url" | "mustEnd" | "stop">> => {
+const start = async (asked: LoadedSettings & { env: NodeJS.ProcessEnv }, signal: AbortSignal) => {
   if (asked.settings.transport === "stdio") {
     const { startStdio } = await import("../../main/stdio.ts");
     return await startStdio(asked, signal);

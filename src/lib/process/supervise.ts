@@ -164,10 +164,7 @@ type Watched = {
 };
 
 /** Follows the process until nothing that it started is left. */
-const watchEnd = (
-  child: Child,
-  { exited, marker, group, descendants, box }: Watched,
-): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
+const watchEnd = (child: Child, { exited, marker, group, descendants, box }: Watched) => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
   const drained = Promise.all([child.stdout, child.stderr].map(closed)).then(() => false);
