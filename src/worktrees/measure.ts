@@ -86,25 +86,20 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
     return running;
   };
 
-  const holds = (facts: WorktreeFacts, state: string, ms: number): boolean => {
-    const last = known.get(facts.id);
-    return last?.state === state && now().getTime() - last.at.getTime() < ms;
-  };
-
-  const measureOne = async (facts: WorktreeFacts): Promise<Measured> => {
+  /** `ms`: how old a measurement of the present state may be. */
+  const measureOne = async (facts: WorktreeFacts, ms = freshMs): Promise<Measured> => {
     const state = stateOf(facts);
     const last = known.get(facts.id);
-    return last !== undefined && holds(facts, state, freshMs) ? last : await begin(facts, state);
+    const holds = last?.state === state && now().getTime() - last.at.getTime() < ms;
+    return holds ? last : await begin(facts, state);
   };
 
   /** Answers at once with what is known; measures in the background what may have changed. */
   const measureAll = async (all: readonly WorktreeFacts[]): Promise<(Measured | null)[]> => {
-    const first = all.map((facts) => {
-      const state = stateOf(facts);
+    const first = all.map(async (facts) => {
       const last = known.get(facts.id);
-      if (holds(facts, state, longestOf(facts, last?.pushed ?? null))) return null;
-      const measured = begin(facts, state);
-      return last === undefined ? measured : null;
+      const measured = measureOne(facts, longestOf(facts, last?.pushed ?? null));
+      if (last === undefined) await measured;
     });
     await orAborted(Promise.all(first), AbortSignal.timeout(firstMs)).catch(() => undefined);
     return all.map(({ id, uses }) => {
@@ -121,7 +116,7 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
       for (const each of [known, sizes]) for (const id of each.keys()) if (!ids.has(id)) each.delete(id);
     },
     size: (facts: WorktreeFacts): Promise<number | null> => limit(() => sizeOf(facts, stateOf(facts))),
-    measure: measureOne,
+    measure: (facts: WorktreeFacts): Promise<Measured> => measureOne(facts),
     measureAll,
     /** The things that git cannot save of it now; an agent may be at work in it. */
     unsavable: async ({ id, onDisk }: WorktreeFacts): Promise<string[]> => {
