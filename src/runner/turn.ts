@@ -82,9 +82,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   const session = await chooseSession(job);
   run.signal.throwIfAborted();
   const answering = await answeringOf(record, { agent: job.agent, transcript: session.resumeFrom });
-  const goesOn = job.goesOn && session.resumeFrom !== null && answering === null;
-  const begins = goesOn ? null : job.begins;
-  const message = answering?.how === "lost" ? answering.message : begins;
+  const { goesOn, begins, message, content } = beginningOf(job, answering, session.resumeFrom !== null);
   const isPlanned = answering?.how === "asks_again" ? record.plan_approved : isApproved(record);
   const started = await job.agent.start({
     id: record.id,
@@ -107,10 +105,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   }
   const broken = new AbortController();
   const turn = started.process.turn({
-    content:
-      goesOn || message !== null || answering?.how === "asks_again"
-        ? []
-        : contentOf(job, session.resumeFrom !== null),
+    content,
     onAsk: (ask) => void answerAsk(job, ask, asking).catch((error: unknown) => broken.abort(error)),
     ...(message !== null && { begins: message }),
     appendSystemPrompt: null,
@@ -142,6 +137,15 @@ const endedIn = async (job: StartedTurn, sessionId: string | null) => {
   }
   await job.profiles.noteSession(sessionId, job.record);
   return { sessionId, sessionCwd: job.directory };
+};
+
+/** How the turn begins: with its content, with a message in place of it, or with neither. */
+const beginningOf = (job: JobTurn, answering: Answering, isResumed: boolean) => {
+  const goesOn = job.goesOn && isResumed && answering === null;
+  const begins = goesOn ? null : job.begins;
+  const message = answering?.how === "lost" ? answering.message : begins;
+  const needsNone = goesOn || message !== null || answering?.how === "asks_again";
+  return { goesOn, begins, message, content: needsNone ? [] : contentOf(job, isResumed) };
 };
 
 const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
@@ -233,7 +237,8 @@ const createPublisher = (
     }
     if (event.type === "result") result = event;
     if (event.type === "denied") {
-      denied.set(`${event.kind} ${event.name}`, deniedOf(event));
+      const { kind, name, count, allow } = event;
+      denied.set(`${kind} ${name}`, { kind, name, count, allow });
       run.note({ sandbox: { ...sandbox, denied: [...denied.values()] } });
     }
     noteTaken(run, asking, event);
@@ -253,8 +258,6 @@ const noteResult = (run: Run, { waiting, answer }: Asking, result: ResultEvent |
 };
 
 type ResultEvent = Extract<AgentEvent, { type: "result" }>;
-
-const deniedOf = ({ kind, name, count, allow }: Denied): Denied => ({ kind, name, count, allow });
 
 /** Most warnings of the agent in the record of one run: a broken agent repeats itself. */
 const mostWarnings = 100;
