@@ -1,5 +1,5 @@
 import { checkLines, isDraft, leftRed, redOutputs } from "./checks.ts";
-import type { Job } from "../contract/job.ts";
+import { isFinal, type Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { faultOf, whyFailed } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
@@ -118,22 +118,21 @@ export const jobSummary = (job: Job, layout: Layout): string => {
 
 /** Commands that a user is likely to need now, one a line. */
 const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
-  const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
-  const { failure_reason: reason } = job;
+  const { status, diff_stat: stat, salvage_ref: saved, session_id: session, failure_reason: reason } = job;
   const id = job.id.slice(0, 8);
   const instead = { clone_failed: " --repo URL", worktree_failed: " --base BRANCH" }[String(reason)];
   const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
-  const isLive = status === "queued" || status === "running";
+  const isLive = !isFinal(status);
+  const goesOn = (...reasons: string[]): boolean => session !== null && reasons.includes(String(reason));
+  const isUndelivered = goesOn("push_failed", "pr_failed");
   // A job that a crash has interrupted is continued.
-  const isUndelivered = session !== null && (reason === "push_failed" || reason === "pr_failed");
-  const isGoingOn = session !== null && (reason === "instance_lost" || isUndelivered);
-  const isToRepeat = !isLive && status !== "succeeded" && !isGoingOn;
+  const isToRepeat = !isLive && status !== "succeeded" && !isUndelivered && !goesOn("instance_lost");
   const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
   const commands: [command: string, meaning: string, isUseful: boolean][] = [
     [`svc logs -f ${id}`, "follow it", isLive],
     [`svc say ${id} "…"`, "tell its agent something", status === "running"],
     [`svc diff ${id}`, "see the change", isChanged],
-    [`svc open ${id}`, isDraft(job) ? "the draft" : "the pull request", pr !== null],
+    [`svc open ${id}`, isDraft(job) ? "the draft" : "the pull request", job.pr_url !== null],
     [toGet, "get the change", isChanged],
     [`svc files ${id}`, "see its files", job.files.length > 0],
     [`svc retry ${id}${job.retryable === true ? "" : (instead ?? "")}`, "submit it again", isToRepeat],
