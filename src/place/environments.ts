@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { EnvironmentUsage } from "../contract/environment.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
+import { lockFile, LockTimeoutError } from "../lib/file-lock.ts";
 import type { Log } from "../lib/log.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { bytesOf, choose, type Entry, type EntryFacts, type EntryName, leaving, placeOf } from "./entry.ts";

@@ -4,7 +4,7 @@ import { views } from "../../view/views.ts";
 import { askedText, waitingLine } from "../../view/waiting.ts";
 import { askPerson, labelsOf, type Said } from "../answering.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, usageError } from "../failure.ts";
 import { findJob } from "../job-id.ts";
 import { printAnswer } from "../print.ts";
 import { readText } from "./input.ts";

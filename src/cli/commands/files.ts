@@ -8,7 +8,7 @@ import { bytes, list } from "../../view/columns.ts";
 import type { Layout } from "../../view/paint.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, type ExitCode, usageError } from "../failure.ts";
+import { CliError, exitCode, usageError } from "../failure.ts";
 import { resolveJobId, rememberJob } from "../job-id.ts";
 import { note, printAnswer } from "../print.ts";
 

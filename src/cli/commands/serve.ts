@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
 import { serviceTitle } from "../../lib/process/marker.ts";
-import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
