@@ -113,15 +113,7 @@ export const copyTree = async (
   to: string,
   { isNice = false, mark, signal }: Copying & { isNice?: boolean },
 ): Promise<void> => {
-  const args = [
-    "-dR",
-    "--preserve=mode,timestamps,links",
-    "--reflink=auto",
-    "--no-target-directory",
-    "--",
-    from,
-    to,
-  ];
+  const args = ["-dRT", "--preserve=mode,timestamps,links", "--reflink=auto", "--", from, to];
   await (isNice ? run("nice", ["-n", "19", "cp", ...args], signal, mark) : run("cp", args, signal, mark));
 };
 
