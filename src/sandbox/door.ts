@@ -307,11 +307,7 @@ const pass = async (
   const { method, headers: given, socket } = asked;
   if (socket.destroyed) return;
   const chunked = given["transfer-encoding"] !== undefined && { "transfer-encoding": "chunked" };
-  const sent = (isTls ? https : http).request(url, {
-    method,
-    headers: { ...headers, ...chunked },
-    ...how,
-  });
+  const sent = (isTls ? https : http).request(url, { method, headers: { ...headers, ...chunked }, ...how });
   const late = (): void => void sent.destroy(new Refusal(504, `${url.host} does not answer`));
   const timer = setTimeout(late, connectMs);
   const inTime = (): void => clearTimeout(timer);

@@ -277,12 +277,7 @@ const placesOf = async (named: readonly string[], reserved: readonly string[]) =
 
 /** They take the place of the operator's own, which may hold a password. */
 const proxied = (proxy: string, direct: readonly string[]): Record<string, string> => {
-  const names = {
-    HTTP_PROXY: proxy,
-    HTTPS_PROXY: proxy,
-    ALL_PROXY: proxy,
-    NO_PROXY: direct.join(),
-  };
+  const names = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, ALL_PROXY: proxy, NO_PROXY: direct.join() };
   const pairs = Object.entries(names).flatMap(([name, value]) => [
     [name, value],
     [name.toLowerCase(), value],
