@@ -59,14 +59,19 @@ type Named = McpOperation & { name: string; say: (text: string) => string };
 const sayIn =
   (program: Command, operations: Definitions, { input }: McpOperation) =>
   (text: string): string =>
-    flagWords(text)
+    inCommands(flagWords(text), program.name(), operations)
       .replaceAll("`", "")
       .replace(/\bempty or |\bempty(?=: )/, (word) => (word === "empty" ? "without it" : ""))
-      .replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (word) => {
-        const path = operations[word]?.command?.name;
-        if (path !== undefined) return `${program.name()} ${path}`;
-        return word in input.shape ? flagOf(word) : word;
-      });
+      .replaceAll(nameInWords, (word) => (word in input.shape ? flagOf(word) : word));
+
+const nameInWords = /\b[a-z]+(?:_[a-z]+)+\b/g;
+
+/** The commands in place of the operations that the text names. */
+export const inCommands = (text: string, program: string, operations: Definitions): string =>
+  text.replaceAll(nameInWords, (word) => {
+    const path = operations[word]?.command?.name;
+    return path === undefined ? word : `${program} ${path}`;
+  });
 
 const declare = (
   program: Command,

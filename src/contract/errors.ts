@@ -1,9 +1,6 @@
 import { z } from "zod";
 
-/**
- * Every way a request can fail, with its HTTP status. REST, MCP and the CLI translate a `ServiceError` by this table
- * only. Any other error is a bug: status 500, code `internal`, logged with its stack.
- */
+/** Every way a request can fail, with its HTTP status. Any other error is a bug: status 500, `internal`, logged. */
 export const statusOf = {
   invalid_request: 400,
   invalid_repo_url: 400,

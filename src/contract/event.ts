@@ -49,16 +49,10 @@ export const AgentEvent = z.discriminatedUnion("type", [
     error: z.string(),
     by: z.literal("service").optional(),
   }),
-  z.object({
-    type: z.literal("rate_limit"),
-    status: z.string(),
-    resets_at: Instant.nullable(),
-  }),
+  z.object({ type: z.literal("rate_limit"), status: z.string(), resets_at: Instant.nullable() }),
   /** Tokens of one call of the model, when its answer is complete. Subagents' calls are not told. */
   z.object({ type: z.literal("usage"), usage: Usage }),
-  /**
-   * The agent's report of the outcome. The last one counts; `usage` is that of the calls since the one before it.
-   */
+  /** The agent's report of the outcome. The last one counts; `usage` is that of the calls since the one before it. */
   z.object({
     type: z.literal("result"),
     ok: z.boolean(),
@@ -72,11 +66,7 @@ export const AgentEvent = z.discriminatedUnion("type", [
     duration_ms: z.int().nullable(),
   }),
   /** The process and all its children have ended. Always the last event of a run. */
-  z.object({
-    type: z.literal("exited"),
-    exit_code: z.int().nullable(),
-    signal: z.string().nullable(),
-  }),
+  z.object({ type: z.literal("exited"), exit_code: z.int().nullable(), signal: z.string().nullable() }),
   /** The sandbox refused something: at the first refusal in a turn, and once more at the turn's end. */
   Denied.extend({ type: z.literal("denied"), at_end: z.boolean(), message: z.string() }),
   /** The agent has taken up what the user said meanwhile. */

@@ -36,20 +36,14 @@ export type McpOperation<
   errors: readonly ErrorCode[];
 };
 
-/**
- * One operation of the service. REST routes, the OpenAPI document, MCP tools and the typed client are loops over these:
- * a new operation is added in `operations.ts` only.
- */
+/** One operation of the service. Routes, OpenAPI, MCP tools and the typed client are loops over `operations.ts`. */
 export type Operation<
   Input extends z.ZodObject = z.ZodObject,
   Output extends z.ZodObject = z.ZodObject,
 > = McpOperation<Input, Output> & {
   /** Overrides the examples of the output's fields. */
   example?: object;
-  /**
-   * REST binding. Parameters that are not in the path come from the JSON body (post, put), or from the query (get,
-   * delete); with `query` a post takes them from either.
-   */
+  /** REST binding. Parameters outside the path come from the JSON body (post, put) or the query; with `query` from either. */
   http: {
     method: "get" | "post" | "put" | "delete";
     path: string;

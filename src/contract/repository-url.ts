@@ -111,8 +111,7 @@ export const urlOfShort = (word: string, gitHost: string): string => {
 
 /**
  * A repository's name, the same for each spelling of its URL: `github.com/acme/app`. A port that is not the scheme's own is
- * part of it: another server answers there. A path stays one, with its `.git`: `/a/app` and `/a/app.git` may be two
- * repositories.
+ * part of it. A path stays one, with its `.git`: `/a/app` and `/a/app.git` may be two repositories.
  */
 export const repositoryName = (url: string): string => {
   const path = url.replace(/^file:\/\//, "").replace(/(?<=[^/])\/+$/, "");

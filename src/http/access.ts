@@ -133,9 +133,8 @@ const forbiddenOrigin = (origin: string): ServiceError =>
 const shown = (value: string): string => JSON.stringify(value.slice(0, 100));
 
 /**
- * Headers that let a page of another origin read an answer. The source check has already decided which origins may ask:
- * on loopback pages of this machine; on other addresses with keys any page. A page must send a key of its own, because
- * browsers add none: there are no cookies, and credentials are not allowed here.
+ * Headers that let a page of another origin read an answer; the source check has decided which origins may ask. A page must
+ * send a key of its own, because browsers add none: there are no cookies, and no credentials.
  */
 export const crossOriginHeaders = (headers: Headers): Record<string, string> => {
   const origin = headers.get("origin");
@@ -181,10 +180,7 @@ export const preflightRoutes = (routes: readonly Route[]): Route[] =>
     })
     .toArray();
 
-/**
- * The names that the preflight asks for: the origin was checked, and a request needs a key, which no browser adds by
- * itself.
- */
+/** The names that the preflight asks for: the origin was checked, and no browser adds a key by itself. */
 const allowedHeaders = (asked: string | null): string =>
   (asked ?? "")
     .split(",")

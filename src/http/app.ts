@@ -197,10 +197,7 @@ const sent = ({ status, headers, body }: Reply, { env }: Context): Response => {
   return RESPONSE_ALREADY_SENT;
 };
 
-/**
- * Answers where no route matches, behind the boundary: a caller without a key does not learn which paths exist. `scope`
- * gives the format of the failure.
- */
+/** Answers where no route matches, behind the boundary: a caller without a key does not learn which paths exist. */
 const notFound = (methodsAt: MethodsAt, scope: Route | undefined): Handled => {
   const { failures, crossOrigin } = scope ?? {};
   return {

@@ -47,16 +47,12 @@ type Options = {
   stall?: { afterMs: number; disconnect: () => void } | undefined;
 };
 
-/**
- * Writes server-sent events to the connection directly, because the layers in between make up most of the cost of a
- * piece. Never rejects.
- */
+/** Writes server-sent events to the connection directly: the layers in between cost most of a piece. Never rejects. */
 export type EventBody = (outgoing: ServerResponse) => Promise<void>;
 
 /**
- * The pieces of `source` as a body, with pings. The next piece is requested when the reader has taken the last one, so a
- * slow reader delays only its own stream. `source` must end when its signal aborts, which it always does at the end of
- * the stream.
+ * The pieces of `source` as a body, with pings. The next one is requested when the reader has taken the last, so a slow
+ * reader delays only its own stream. `source` must end when its signal aborts, as it does at the end.
  */
 export const eventStream =
   (
@@ -88,11 +84,7 @@ export const eventStream =
   };
 
 /** Resolves when the reader has taken what was written, or when the signal aborts: it stalls, say. */
-const drained = async (
-  outgoing: ServerResponse,
-  stall: Options["stall"],
-  signal: AbortSignal,
-): Promise<void> => {
+const drained = async (outgoing: ServerResponse, stall: Options["stall"], signal: AbortSignal) => {
   const patience = stall && setTimeout(stall.disconnect, stall.afterMs);
   await once(outgoing, "drain", { signal }).catch(() => undefined);
   clearTimeout(patience);

@@ -11,10 +11,7 @@ type Dependencies = {
   getJob: (input: { job_id: string }, context: RequestContext) => Promise<{ job: Job }>;
 };
 
-/**
- * `GET /jobs/{job_id}/files/{path}`: a file that an agent left. Only a path that the job's `files` has is looked for, and no
- * browser is to show it: an agent has written it.
- */
+/** `GET /jobs/{job_id}/files/{path}`: only what the job's `files` has. No browser is to show it: an agent wrote it. */
 export const filesRoute = ({ openFile, getJob }: Dependencies): Route => ({
   method: "get",
   path: "/jobs/{job_id}/files/{path}",

@@ -137,10 +137,7 @@ const described = (name: string, operation: Operation): ZodOpenApiOperationObjec
   };
 };
 
-/**
- * An example of a schema's value, made of the examples of its fields; `given` overrides them. A field without an example
- * is null if it is nullable, else left out. An array has one item.
- */
+/** An example of a schema's value, of its fields' examples; `given` overrides them. Without one: null, or left out. */
 export const exampleOf = (schema: z.core.$ZodType, given?: unknown): unknown => {
   const { def } = schema._zod as z.core.$ZodTypes["_zod"];
   const own = given === undefined ? z.globalRegistry.get(schema)?.example : given;

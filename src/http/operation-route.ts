@@ -57,10 +57,7 @@ const contextOf = ({ request, principal }: Call, idempotent: boolean): RequestCo
   idempotencyKey: idempotent ? undefined : request.headers.get("idempotency-key") || undefined,
 });
 
-/**
- * Makes the function that reads an operation's input from a request: path parameters from the path, the rest from the
- * JSON body or the query.
- */
+/** Makes the function that reads an operation's input: path parameters from the path, the rest from the body or query. */
 export const inputReader = <Input extends z.ZodObject>(operation: Operation<Input>) => {
   const { http, input } = operation;
   const inPath = pathParameters(http.path);

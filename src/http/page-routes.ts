@@ -7,9 +7,8 @@ import { unauthenticated } from "./access.ts";
 import { json, type Call, type Reply, type Route } from "./route.ts";
 
 /**
- * The page in the browser, `GET /openapi.json`, and the page at `GET /docs` that shows it. All their files come from this
- * service. Those of the page in the browser are public: what it shows comes from the operations, with the user's key.
- * `/docs` uses the key that it was opened with (`/docs?api_key=…`).
+ * The page in the browser, `GET /openapi.json`, and the page at `GET /docs` that shows it. The page's files are public: what
+ * it shows comes from the operations, with the user's key. `/docs` uses the key that it was opened with.
  */
 export const pageRoutes = (openapi: () => string): Route[] => [
   // A browser sends no key before the page has asked for it.

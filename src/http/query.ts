@@ -18,10 +18,7 @@ export const readQuery = (url: string): Map<string, string> => {
   return new Map([...parameters].filter(([, value]) => value !== ""));
 };
 
-/**
- * The event after which a reader wants to continue; null: from the beginning. A reader that reconnects sends
- * `Last-Event-ID`, while its address still has the first `after`.
- */
+/** The event to continue after; null: none. A reader that reconnects sends `Last-Event-ID` beside its first `after`. */
 export const readPosition = (
   { url, headers }: Request,
   form: RegExp,

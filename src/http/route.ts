@@ -27,10 +27,7 @@ export type Call = {
 
 export type Route = {
   method: "get" | "post" | "put" | "delete" | "options";
-  /**
-   * With parameters in braces, as in the contract: `/jobs/{job_id}`; `*` at the end is the rest of a path, and so is
-   * `{path}`.
-   */
+  /** With parameters in braces, as in the contract: `/jobs/{job_id}`; `*` or `{path}` at the end is the rest of a path. */
   path: string;
   /** Answers without a key. */
   open?: boolean;
@@ -87,10 +84,7 @@ export const failureOf = ({ code, status, message, retryAfter }: ServiceError): 
   });
 };
 
-/**
- * Turns whatever was thrown into the failure for the caller, and logs it. The details of an unexpected error are only in
- * the log, under the request's id.
- */
+/** Turns what was thrown into the failure for the caller. Only the log has the details of an unexpected error. */
 export const serviceErrorOf = (
   error: unknown,
   { log, requestId }: { log: Log; requestId: string },

@@ -34,9 +34,8 @@ type Options = {
 };
 
 /**
- * BullMQ on the shared store: one queue for all instances, and one for each, with the entries that are bound to it. Both
- * workers share the slots: one that got an entry too many returns it to the front. The record decides what a delivery means,
- * so a redelivered entry (its lock has lapsed) does no harm.
+ * BullMQ on the shared store: one queue for all instances, and one for each, with the entries bound to it. Both workers share
+ * the slots. The record decides what a delivery means, so a redelivered entry does no harm.
  */
 export const createBullQueue = ({ kv, podName, concurrency, lockSeconds, onError, log }: Options): Queue => {
   /** This connection waits for an unreachable store. */

@@ -45,10 +45,7 @@ type Dependencies = {
   gatherMs?: number;
 };
 
-/**
- * Changes of jobs on all instances. However many read them, each job is read once, when it has changed, and then only
- * as often as `gatherMs` allows.
- */
+/** Changes of jobs on all instances. Each job is read once for all readers, when it has changed, once in `gatherMs`. */
 export const createJobChanges = ({ store, notifier, gatherMs = 200 }: Dependencies) => {
   const readers = new Set<(changes: readonly JobChange[]) => void>();
   let changed = new Set<string>();

@@ -56,15 +56,8 @@ const isFree = async (deps: Dependencies, record: JobRecord): Promise<boolean> =
   );
 };
 
-/**
- * Jobs of a worktree, and those of a session, run in the order of their submission; none waits for one whose record cannot be
- * read. `queued`: oldest first.
- */
-const isItsTurn = async (
-  { store }: Dependencies,
-  { id, status }: JobRecord,
-  queued: readonly string[],
-): Promise<boolean> => {
+/** Jobs of a worktree or session run in the order they came; none waits for an unreadable one. `queued`: oldest first. */
+const isItsTurn = async ({ store }: Dependencies, { id, status }: JobRecord, queued: readonly string[]) => {
   // One that was parked has had it.
   if (status === "running") return true;
   for (const other of queued) {
@@ -87,9 +80,6 @@ const isSessionInUse = async (deps: Dependencies, { id, session_id }: JobRecord)
   );
 };
 
-/**
- * Whether a run that was not cleaned up may still be active, even if another instance ended its job. The wait for a lost
- * instance lasts as long as that for its worktrees.
- */
+/** Whether a run that was not cleaned up may still be active, even if another instance ended its job. */
 const mayBeActive = ({ now, settings }: Dependencies, ended: number | null): boolean =>
   ended === null || now().getTime() - ended < settings.lostInstanceGrace * 1000;

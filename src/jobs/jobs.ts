@@ -56,10 +56,7 @@ export const createJobs = (deps: Dependencies) => {
     answer,
     cancel: (id: string): Promise<JobRecord> => cancel(id),
     list: (asked: ListJobsInput) => store.list(queryOf(asked)),
-    /**
-     * Cancels a job with a reason. Resolves when its agent has ended and its work is saved; rejects when the signal
-     * aborts first.
-     */
+    /** Cancels a job. Resolves when its agent has ended and its work is saved; rejects when the signal aborts first. */
     end: async (id: string, reason: string, signal: AbortSignal): Promise<void> => {
       await cancel(id, reason);
       for (;;) {

@@ -14,9 +14,8 @@ type PresenceDependencies = {
 };
 
 /**
- * Which instances are alive, this one included, by the leases on their names. Another instance is lost when this one has
- * seen it without a lease for half a lease, while this one reached the store and renewed its own lease throughout: an outage
- * of the store must not make all instances lost.
+ * Which instances are alive, by the leases on their names. Another one is lost when it had no lease for half a lease in which
+ * this one renewed its own throughout: an outage of the store must not make all instances lost.
  */
 export const createPresence = ({ instances, settings, backSince }: PresenceDependencies) => {
   const leaseMs = settings.instanceLease * 1000;
@@ -78,10 +77,7 @@ export const createPresence = ({ instances, settings, backSince }: PresenceDepen
     noteMissing,
     missingFor,
     isLost,
-    /**
-     * An instance that was alive stays so until it is lost: one reading, just after an outage, proves little. One's
-     * own name is always alive.
-     */
+    /** An instance that was alive stays so until it is lost: one reading, just after an outage, proves little. */
     isLiving: (name: string): boolean =>
       name === settings.podName || living.has(name) || (seen.has(name) && !isLost(name)),
     /** Names of the instances that were alive at the last reading, this one included. */

@@ -20,10 +20,7 @@ type Note = { patch?: JobPatch; warning?: string; lazy?: boolean; status?: reado
 
 const nothing: Missed = { patch: {}, warnings: [] };
 
-/**
- * Puts the progress of a run on record, as long as the run owns the job. What the store does not take while it is away, the
- * next write has too; what is left at the end goes with the outcome.
- */
+/** Puts a run's progress on record while it owns the job. What an absent store misses goes with the next write. */
 export const createNotes = ({ store, log, workedMs }: Dependencies, record: JobRecord) => {
   const guard = { status: ["running" as const], attempt: record.attempt, epoch: record.instance_epoch };
   const pending = new Set<Promise<unknown>>();

@@ -9,9 +9,8 @@ import { settle, triggers, type Settled, type Settling } from "./settle.ts";
 type Dependencies = Settling & { spool: Spool<Spooled>; redact: Redactor };
 
 /**
- * Writes the outcome of a run to the store and resolves to the job; null: unknown. Retries while the store is
- * unreachable: an unwritten outcome would be a lost job. When the service stops first (`stopping`), the next start writes it
- * from the spool.
+ * Writes the outcome of a run to the store and resolves to the job; null: unknown. Retries while the store is unreachable;
+ * when the service stops first (`stopping`), the next start writes it from the spool.
  */
 export const writeOutcome = async (
   deps: Dependencies,

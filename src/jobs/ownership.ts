@@ -1,5 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Log } from "../lib/log.ts";
+import { orAborted } from "../lib/wait.ts";
 import { isParked, type JobRecord } from "../store/job-record.ts";
 import type { JobStore } from "../store/job-store.ts";
 import type { Interruption } from "./run.ts";
@@ -35,7 +35,7 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
   /** False: the store did not answer in time. A late answer counts all the same. */
   const check = async (run: OwnRun): Promise<boolean> => {
     const asking = store.get(run.id).then((record) => act(run, judge(record, run, epoch)));
-    return await inTime(asking).then(
+    return await orAborted(asking, AbortSignal.timeout(checkTimeout)).then(
       () => true,
       () => {
         if (run.retryLost && leaseMayHaveLapsed()) act(run, "fence");
@@ -45,23 +45,12 @@ export const createOwnership = ({ store, worker, epoch, leaseMayHaveLapsed, log 
   };
 
   return {
-    /**
-     * Checks all runs; false: the store did not answer. Never rejects. While the store is unreachable, runs continue
-     * unless they may be repeated.
-     */
+    /** Checks all runs; false: the store did not answer. Never rejects. Meanwhile runs go on, unless they may be repeated. */
     checkAll: async (): Promise<boolean> => (await Promise.all(worker.runs().map(check))).every(Boolean),
   };
 };
 
 export type Ownership = ReturnType<typeof createOwnership>;
-
-const inTime = <Value>(answer: Promise<Value>): Promise<Value> => {
-  answer.catch(() => undefined);
-  const late = delay(checkTimeout, undefined, { ref: false }).then(() => {
-    throw new Error("the store did not answer in time");
-  });
-  return Promise.race([answer, late]);
-};
 
 /** Why the run must end; null: this instance owns it, or has not claimed it yet. */
 const judge = (record: JobRecord | null, run: OwnRun, epoch: string): Interruption | null => {

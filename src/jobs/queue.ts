@@ -7,10 +7,7 @@ export type Queue = {
   add: (...entries: QueueEntry[]) => Promise<void>;
   /** Removes a waiting id; an active one is not touched. Never rejects. */
   remove: (entry: QueueEntry) => Promise<void>;
-  /**
-   * Begins to deliver ids, at most as many at once as the adapter was made for. An id whose worker answers `later`
-   * (something it needs is in use) or throws is redelivered after a while.
-   */
+  /** Begins to deliver ids, as many at once as the adapter was made for. An id answered `later` comes again. */
   start: (work: (id: string) => Promise<"done" | "later">) => void;
   /** Delivers nothing until `resume`; active ids continue. */
   pause: () => void;

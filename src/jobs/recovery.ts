@@ -96,10 +96,7 @@ const cleanUp = async (deps: Recovery, record: JobRecord): Promise<void> => {
 };
 
 /** Resolves to their number. */
-const forEachEarlier = async (
-  { store, wasOwn }: Recovery,
-  step: (record: JobRecord) => Promise<void>,
-): Promise<number> => {
+const forEachEarlier = async ({ store, wasOwn }: Recovery, step: (record: JobRecord) => Promise<void>) => {
   const earlier = (await store.unsettled()).filter(wasOwn);
   const settleOne = async (id: string): Promise<void> => {
     const record = await store.get(id);

@@ -17,10 +17,7 @@ export type Retention = Settling & {
   book: (record: JobRecord) => Promise<void>;
   /** Keeps jobs out of a worktree until disposed; null: somebody else has it. */
   lockWorktree: (worktreeId: string) => Promise<Lock | null>;
-  /**
-   * Where a job's worktree is: on this instance's disk, on that of another living instance, or on none that can be
-   * reached.
-   */
+  /** Where a job's worktree is: on this instance's disk, on that of another living one, or on none that can be reached. */
   locationOf: (record: JobRecord) => "here" | "other" | "lost";
   /** Shared by all rounds. */
   retries: Retries;

@@ -139,10 +139,7 @@ export type Run = {
   record: (patch: JobPatch) => Promise<boolean>;
   /** What the user says to the agent. */
   messages: Mailbox;
-  /**
-   * Puts what the agent asks on record, then waits for the answer of a person. Null: there is none yet, and the job must be
-   * parked.
-   */
+  /** Puts what the agent asks on record, then waits for a person's answer; null: the job must be parked without one. */
   ask: (waiting: Waiting) => Promise<Answer | null>;
   /** Whether the run still owns the job. Ask before anything that cannot be undone. */
   isOwner: () => Promise<boolean>;
@@ -158,8 +155,5 @@ export type Outcome = {
   warnings?: readonly string[];
 };
 
-/**
- * Cleans up after a run whose process was lost (crash, kill -9): ends the rest of its agent and saves its work.
- * `requeue`: whether the job may run again. The patch applies in any state of the job.
- */
+/** Cleans up after a run whose process was lost: ends its agent, saves its work. `requeue`: the job may run again. */
 export type SettleLost = (record: JobRecord) => Promise<{ requeue: boolean; patch: JobPatch }>;

@@ -24,15 +24,9 @@ export type Settling = {
 
 /** Why a run is over. */
 export type Cause =
-  /**
-   * Its worker reports the outcome, at an ISO 8601 time; `epoch`: of the start that ran it. `again`: an earlier try may have succeeded although the reply
-   * was lost.
-   */
+  /** Its worker reports the outcome of the start `epoch`. `again`: an earlier try may have succeeded, its reply lost. */
   | { kind: "outcome"; outcome: Outcome; at: string; epoch: string | null; again?: boolean }
-  /**
-   * Its instance is lost, or does not know the run. `cleaned`: what the clean-up found; null: its instance cleans up
-   * when it is back.
-   */
+  /** Its instance is lost, or does not know the run. `cleaned`: what the clean-up found; null: it follows, by its instance. */
   | { kind: "lost"; cleaned: { requeue: boolean; patch: JobPatch } | null };
 
 /** `ended`: this call ended the job. */

@@ -64,11 +64,7 @@ export const takeStep = (
 type Claimer = { instance: { podName: string; epoch: string }; at: Date };
 
 /** Claims a queued job for this instance; null when it has expired or another claim was faster. */
-export const claimed = async (
-  store: JobStore,
-  queued: JobRecord,
-  { instance, at }: Claimer,
-): Promise<JobRecord | null> => {
+export const claimed = async (store: JobStore, queued: JobRecord, { instance, at }: Claimer) => {
   if (expiresAt(queued) <= at.getTime()) return null;
   const attempt = queued.attempt + 1;
   return await takeStep(store, {

@@ -98,10 +98,7 @@ export const createSubmit = (deps: Dependencies) => {
   };
 
   /** Stores a new job, with another id when another job has the same first eight digits. Its files are there before it is. */
-  const createWith = async (
-    fresh: () => JobRecord,
-    files: TaskFile[],
-  ): Promise<{ record: JobRecord; created: boolean }> => {
+  const createWith = async (fresh: () => JobRecord, files: TaskFile[]) => {
     for (;;) {
       const record = fresh();
       if (files.length > 0) await deps.taskFiles.put(record.id, files);
@@ -210,11 +207,7 @@ const requireOwnBranch = ({ options }: RunTaskInput, worktree: NewRecord["worktr
   );
 };
 
-const idempotencyOf = (
-  key: string | undefined,
-  principal: string,
-  input: RunTaskInput,
-): JobRecord["idempotency"] => {
+const idempotencyOf = (key: string | undefined, principal: string, input: RunTaskInput) => {
   // `wait` does not change what is asked for.
   const { wait: _wait, ...body } = input;
   return digestsOf(key, principal, given(body, defaults));

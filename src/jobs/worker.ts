@@ -41,10 +41,7 @@ type Entry = OwnRun & {
   isAsking: boolean;
 };
 
-/**
- * Works on one job after another (the queue decides how many at once): claims the record, runs it, writes the outcome.
- * Jobs of one agent session or worktree never overlap.
- */
+/** Works on one job after another: claims the record, runs it, writes the outcome. The queue decides how many at once. */
 export const createWorker = (deps: Dependencies) => {
   const { store, events, now, log } = deps;
   const running = new Map<string, Entry>();
@@ -145,10 +142,7 @@ export const createWorker = (deps: Dependencies) => {
   const isBoundToAnother = ({ bound_to }: JobRecord): boolean =>
     bound_to !== null && bound_to !== deps.instance.podName;
 
-  /**
-   * Claimed by this instance although the reply was lost, as the store became unreachable: the run begins, or ends,
-   * now.
-   */
+  /** Claimed by this instance although the reply was lost: the run begins, or ends, now. */
   const wasClaimed = ({ id, status, unsettled, process, instance_epoch }: JobRecord): boolean =>
     (status === "running" || status === "cancelled") &&
     unsettled &&

@@ -12,9 +12,8 @@ function listOf(nets: readonly string[]): BlockList {
 }
 
 /**
- * Addresses to which no name may lead a sandboxed agent, besides those that this machine has at present: its own
- * loopback, link-local (clouds answer there with credentials), the clouds' other metadata services, and what is no
- * single host. Private networks are not among them: a registry of one's own is often there.
+ * Addresses to which no name may lead a sandboxed agent: this machine's own loopback, link-local and the clouds' metadata
+ * services (credentials), and what is no single host. Private networks are not among them: a registry is often there.
  */
 const refused = listOf([
   "0.0.0.0/8",

@@ -11,11 +11,7 @@ export const temporarySuffix = ".tmp";
  * Replaces a file: a reader, also after a crash, sees the old or the new content, never a part. Writes a temporary file, syncs
  * it, renames it and syncs the directory. Durable when it resolves. A failed write leaves no temporary file.
  */
-export const writeFileAtomic = async (
-  path: string,
-  data: string | Uint8Array,
-  mode = 0o600,
-): Promise<void> => {
+export const writeFileAtomic = async (path: string, data: string | Uint8Array, mode = 0o600) => {
   const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.${++count}${temporarySuffix}`);
   try {
     const file = await open(temporary, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, mode);

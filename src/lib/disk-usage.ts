@@ -7,14 +7,10 @@ type DiskUsage = {
 };
 
 /**
- * Bytes that trees take on disk: allocated blocks, a file with several names counted once. Links are not followed. Files
- * that are unreadable or deleted meanwhile do not count; a missing tree has 0. Uses `du`: a large tree would block this
- * process.
+ * Bytes that trees take on disk: allocated blocks, a file with several names once, links not followed; what is unreadable or
+ * missing does not count. Uses `du`: a large tree would block this process.
  */
-export const diskUsage = async (
-  roots: string | readonly string[],
-  { exclude, signal }: DiskUsage,
-): Promise<number> => {
+export const diskUsage = async (roots: string | readonly string[], { exclude, signal }: DiskUsage) => {
   const { stdout } = await runCommand({
     command: "/usr/bin/du",
     args: [

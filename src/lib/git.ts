@@ -130,10 +130,7 @@ export const pickEnvironment = (
     }),
   );
 
-/**
- * Overrides every configuration file: an agent of the same user could change the repository's own file between our check of
- * it and git's reading it.
- */
+/** Overrides every configuration file: an agent of the same user could change the repository's after our check of it. */
 const safeConfig: readonly (readonly [string, string])[] = [
   ["core.hooksPath", "/dev/null"],
   ["core.fsmonitor", "false"],

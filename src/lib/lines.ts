@@ -7,9 +7,7 @@ type Options = {
   maxBytes?: number;
 };
 
-/**
- * Turns chunks of bytes into lines. Decodes whole lines, so that a character may span two chunks. Holds at most one line.
- */
+/** Turns chunks of bytes into lines. Decodes whole lines: a character may span two chunks. Holds at most one line. */
 export const createLineSplitter = ({ onLine, onOversized, maxBytes = 16 * 1024 * 1024 }: Options) => {
   /** The line so far; nothing of it is held once it is too long. */
   let pieces: Buffer[] = [];
@@ -29,7 +27,8 @@ export const createLineSplitter = ({ onLine, onOversized, maxBytes = 16 * 1024 *
   };
 
   return {
-    push: (chunk: Buffer): void => {
+    /** False: the line so far is longer than the limit. */
+    push: (chunk: Buffer): boolean => {
       let from = 0;
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
         add(chunk.subarray(from, at));
@@ -37,6 +36,7 @@ export const createLineSplitter = ({ onLine, onOversized, maxBytes = 16 * 1024 *
         from = at + 1;
       }
       if (from < chunk.length) add(chunk.subarray(from));
+      return length <= maxBytes;
     },
     end: (): void => {
       if (length > 0) finish();

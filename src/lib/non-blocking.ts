@@ -1,9 +1,6 @@
 import { constants } from "node:fs";
 
-/**
- * Flags for files that an agent of the same user may have replaced. With the usual flags, a named pipe would block one of
- * Node's few file-system threads for ever; with these it reads as empty and cannot be written.
- */
+/** Flags for files that an agent may have replaced: a named pipe would else block one of Node's few threads for ever. */
 export const nonBlocking = {
   read: constants.O_RDONLY | constants.O_NONBLOCK,
   append: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK,

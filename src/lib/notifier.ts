@@ -1,10 +1,7 @@
 /** The name that listeners hear when notifications may have been lost. */
 export const missed = "";
 
-/**
- * Wakes up parts of this process that wait for a name. A waiter that aborts leaves nothing behind. `maxWait`: ms after which
- * every wait ends without a notification.
- */
+/** Wakes up what waits in this process for a name, after `maxWait` ms at the latest. An aborted waiter leaves nothing. */
 export const createNotifier = (maxWait: number | null = null) => {
   const waiting = new Map<string, Set<() => void>>();
   const listeners = new Set<(name: string) => void>();

@@ -9,9 +9,8 @@ export type Redactor = Redact & {
 };
 
 /**
- * Hides secrets as they are, as they are in JSON and in URLs, and as the password that git sends. Secrets shorter than six
- * characters are ignored: they would hide ordinary words. A secret of several lines (a PEM key) is hidden line by line, too,
- * since logs and JSON escape line breaks.
+ * Hides secrets as they are, in JSON, in URLs, and as the password that git sends; one of several lines also line by line,
+ * since logs escape line breaks. Those shorter than six characters would hide ordinary words.
  */
 export const createRedactor = (secrets: readonly string[]): Redactor => {
   const own = secrets.flatMap(plainForms);

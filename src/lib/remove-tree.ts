@@ -1,10 +1,7 @@
 import { lstat } from "node:fs/promises";
 import { runCommand, type CommandResult } from "./command.ts";
 
-/**
- * Removes a tree without following links, also directories that an agent made read-only. Uses `rm`: a large tree would
- * block this process for seconds, and Node cannot name files below the system's path limit of 4,096 bytes.
- */
+/** Removes a tree, also read-only directories, links as links. Uses `rm`: Node would block, and stops at 4,096 bytes. */
 export const removeTree = async (path: string): Promise<void> => {
   if ((await lstat(path).catch(() => null)) === null) return;
   if ((await run("rm", ["-rf", "--", path])).exitCode === 0) return;

@@ -1,9 +1,6 @@
 import type { Redact } from "./redact.ts";
 
-/**
- * Masks what looks like a secret: tokens of known shape, private keys, credentials in URLs and headers, and random values
- * after names such as `api_key` or `PASSWORD`. Commit ids, UUIDs and code stay.
- */
+/** Masks what looks like a secret: known tokens, keys, credentials, random values of telling names. Ids and code stay. */
 export const maskSecrets: Redact = (text) =>
   text
     .replace(privateKey, (whole, head: string, body: string) =>

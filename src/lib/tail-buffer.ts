@@ -35,10 +35,7 @@ export const createTailBuffer = (maxBytes: number) => {
 
 export type TailBuffer = ReturnType<typeof createTailBuffer>;
 
-/**
- * The end of a text in at most `maxBytes` of UTF-8, cut between characters, with the marker in front if it fits. `cut`: the
- * front is missing already.
- */
+/** The end of a text in at most `maxBytes` of UTF-8, with the marker in front if it fits. `cut`: its front is missing. */
 export const cutFront = (text: string, maxBytes: number, cut = false): string => {
   const bytes = Buffer.from(text);
   const marker = Buffer.byteLength(cutMarker) <= maxBytes ? cutMarker : "";

@@ -100,10 +100,7 @@ export const createCluster = (deps: Dependencies) => {
       throw new ServiceError("draining", message, { retryAfter: 10 });
     },
     isAlive,
-    /**
-     * Ends the run of a cancelled job if it is here. Other instances see the cancel in the record, which they check
-     * every second.
-     */
+    /** Ends the run of a cancelled job if it is here. Other instances see the cancel in the record, each second. */
     interrupt: (record: JobRecord): void => {
       if (record.pod_name === podName) worker.interrupt(record);
     },

@@ -106,14 +106,8 @@ const store = async ({ settings, signal, offline }: Diagnosis): Promise<string> 
   const { kvUrl: url, kvOptionsFile: optionsFile, kvKeyPrefix: prefix, jobsDir } = settings;
   if (url !== null) {
     const { connectKv } = await import("../kv/connect.ts");
-    const kv = await connectKv({
-      url,
-      optionsFile,
-      prefix,
-      log: createLog("silent", String),
-      signal,
-      patience: 2000,
-    });
+    const log = createLog("silent", String);
+    const kv = await connectKv({ url, optionsFile, prefix, log, signal, patience: 2000 });
     try {
       await requireFormat(inKv(kv), { mark: false });
     } finally {

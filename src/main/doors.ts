@@ -32,10 +32,7 @@ type Dependencies = Omit<AppDependencies, "routes" | "settings"> & {
   receiver: Receiver | null;
 };
 
-/**
- * How clients reach the service: over HTTP (REST, /mcp, /sse); or as the client on stdin and stdout, and as those of later
- * processes, which pass on to a Unix socket.
- */
+/** How clients reach the service: over HTTP; or on stdin and stdout, and later processes over a Unix socket. */
 export const openDoors = async (deps: Dependencies): Promise<Doors> => {
   const { handlers, settings, log, closing, agentMode, receiver } = deps;
   const answer = answerBy(operations, handlers, log);

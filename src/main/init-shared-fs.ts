@@ -9,10 +9,7 @@ export type SharedFs = {
   profiles: { name: string; path: string; copied: boolean }[];
 };
 
-/**
- * Lays out a file system that instances share: `profiles/` with copies of the bundled profiles, `repos/`, `jobs/`,
- * `job-state/`. What exists stays as it is; concurrent calls are safe.
- */
+/** Lays out a file system that instances share. What exists stays as it is; concurrent calls are safe. */
 export const initSharedFs = async (root: string): Promise<SharedFs> => {
   const directories = [];
   for (const name of ["profiles", "repos", "jobs", "job-state"]) {

@@ -16,21 +16,12 @@ export class InstanceHeldError extends Error {
   override name = "InstanceHeldError";
 }
 
-/** Of each service on a machine. */
-const ownDirectories = "SERVICE_JOBS_DIR and SERVICE_WORKTREE_ROOT";
-
-type Wanted = { directory: string; variable: "SERVICE_JOBS_DIR" | "SERVICE_WORKTREE_ROOT" };
-
 /**
  * Locks a directory: two services would overwrite each other's records. The kernel releases the lock when the process
  * ends, however it ends.
  * @throws InstanceHeldError when another service holds it; Error that names the directory when it cannot be used
  */
-const lockDirectory = async (
-  { directory }: Wanted,
-  signal: AbortSignal,
-  timeoutSeconds = 1,
-): Promise<FileLock> => {
+const lockDirectory = async (directory: string, signal: AbortSignal, timeoutSeconds = 1) => {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     return await lockFile({ path: lockPath(directory), timeoutSeconds, signal });
@@ -38,7 +29,7 @@ const lockDirectory = async (
     signal.throwIfAborted();
     if (cause instanceof LockTimeoutError)
       throw new InstanceHeldError(
-        `${described(await readHolder(directory))} uses ${directory}; stop it, or give this one directories of its own: ${ownDirectories}`,
+        `${described(await readHolder(directory))} uses ${directory}; stop it, or give this one directories of its own: SERVICE_JOBS_DIR and SERVICE_WORKTREE_ROOT`,
         { cause },
       );
     throw new Error(
@@ -54,19 +45,17 @@ const lockDirectory = async (
  */
 export const lockDirectories = async (directory: string, worktreeRoot: string, signal: AbortSignal) => {
   await using opened = new AsyncDisposableStack();
-  const jobs = { directory, variable: "SERVICE_JOBS_DIR" } as const;
-  const state = opened.use(await lockDirectory(jobs, signal));
+  const state = opened.use(await lockDirectory(directory, signal));
   // An earlier holder's address is no longer valid. Only a start removes it: who looks for a holder writes nothing.
   ftruncateSync(state.fd);
-  const root = { directory: worktreeRoot, variable: "SERVICE_WORKTREE_ROOT" } as const;
-  const worktrees = await lockDirectory(root, signal).catch((error: unknown) => {
+  const worktrees = await lockDirectory(worktreeRoot, signal).catch((error: unknown) => {
     if (!(error instanceof InstanceHeldError)) return null;
     // Not an `InstanceHeldError`: the holder has other jobs, so it cannot answer for this process.
     throw new Error(error.message, { cause: error });
   });
   if (worktrees !== null) opened.use(worktrees);
-  requireRoom(state, jobs);
-  if (worktrees !== null) requireRoom(worktrees, root);
+  requireRoom(state, directory, "SERVICE_JOBS_DIR");
+  if (worktrees !== null) requireRoom(worktrees, worktreeRoot, "SERVICE_WORKTREE_ROOT");
   const locks = opened.move();
   return {
     publish: (url: string | null): void => {
@@ -78,7 +67,7 @@ export const lockDirectories = async (directory: string, worktreeRoot: string, s
 };
 
 /** Room for a record; what stays of it is room for the address. On a full disk, empty files can still be made. */
-const requireRoom = ({ fd }: FileLock, { directory, variable }: Wanted): void => {
+const requireRoom = ({ fd }: FileLock, directory: string, variable: string): void => {
   try {
     ftruncateSync(fd);
     writeFileSync(fd, " ".repeat(65_536));
@@ -104,7 +93,7 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
   const started = performance.now();
   for (;;) {
     try {
-      const lock = await lockDirectory({ directory: jobsDir, variable: "SERVICE_JOBS_DIR" }, signal, 0.05);
+      const lock = await lockDirectory(jobsDir, signal, 0.05);
       await lock.release();
       return null;
     } catch (error) {
@@ -117,10 +106,7 @@ export const holderOf = async (jobsDir: string, signal: AbortSignal): Promise<Ho
   }
 };
 
-/**
- * The Unix socket of the service that holds this directory. It goes through a descriptor, which stays open: the path of a
- * socket may have 107 bytes at most.
- */
+/** The socket of this directory's service, through a descriptor that stays open: the path may have 107 bytes at most. */
 export const socketPath = (directory: string): string =>
   join(`/proc/self/fd/${openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY)}`, "service.sock");
 
@@ -145,10 +131,7 @@ const described = (holder: Holder | null): string => {
   return `The service at ${holder.url} (process ${holder.pid})`;
 };
 
-/**
- * Directory of this instance alone, for its lock and spool: with a shared store, the directory of job files may be on
- * a shared file system.
- */
+/** Directory of this instance alone, for its lock and spool: with a shared store, that of job files may be shared. */
 export const stateDirectory = ({ jobsDir, kvUrl, podName }: Settings): string =>
   kvUrl === null ? jobsDir : join(jobsDir, "instances", podName);
 

@@ -15,10 +15,9 @@ type Roots = Pick<
 type Options = { directory: string; home: string; log: Pick<Log, "warn">; intervalMs?: number };
 
 /**
- * Keeps the modes of the service's directories as they were when they were first seen, for most at the start. Whoever has the
- * rights of the service's user can change them, and Landlock cannot keep an agent from it. The directories stay open, so that
- * one that may not be entered is reached without its path. Until the next look such a one stops the service. `problem`: the
- * last change, a sentence; null: there was none.
+ * Keeps the modes of the service's directories as they were first seen: whoever has the rights of the service's user can
+ * change them, also an agent. The directories stay open, so that one that may not be entered is reached. Until the next look
+ * such a one stops the service. `problem`: the last change, a sentence; null: there was none.
  */
 export const keepModes = async (settings: Roots, { log, intervalMs = 5000, ...places }: Options) => {
   const seen = new Map<string, { handle: FileHandle; mode: number }>();

@@ -4,9 +4,7 @@ import type { Volume } from "../contract/worktree.ts";
 import type { SandboxMode } from "../sandbox/sandbox.ts";
 import type { JobStore } from "../store/job-store.ts";
 
-/**
- * How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk.
- */
+/** How long an answer of the store is cached, ms: `/ready` is public, and each check of the store writes to the disk. */
 const cacheMs = 1000;
 
 type Dependencies = {
@@ -54,11 +52,8 @@ export const createReadiness = (deps: Dependencies): (() => Promise<Omit<Readine
     const faults = parts.filter(({ status }) => status === "fault").map(({ message }) => message);
     const reasons = [shutdown ?? draining ?? [], ...faults].flat();
     const ready = reasons.length === 0;
-    const jobs = check(
-      "jobs",
-      ready ? null : readinessText({ ready, reasons }),
-      readinessText({ ready, reasons }),
-    );
+    const message = readinessText({ ready, reasons });
+    const jobs = check("jobs", ready ? null : message, message);
     const ages = (await deps.companions()).map(({ target, ageSeconds }) => ({
       target,
       age_seconds: ageSeconds,

@@ -1,10 +1,7 @@
 import type { Log } from "../lib/log.ts";
 import { pause } from "../lib/wait.ts";
 
-/**
- * Repeats `round`, with `intervalMs` between the end of one and the start of the next. `stop` waits for the round in
- * flight.
- */
+/** Repeats `round`, with `intervalMs` between its end and the next start. `stop` waits for the round in flight. */
 export const startRepeating = (round: (signal: AbortSignal) => Promise<void>, intervalMs: number) => {
   const controller = new AbortController();
   const loop = (async () => {
@@ -44,10 +41,7 @@ const step = 120_000;
 /** How long a clock that was set is doubted, ms. */
 const doubt = 3_600_000;
 
-/**
- * Tells whether what is old by the clock may be deleted. False for an hour after the clock was set, or the machine slept:
- * one that was set forward by mistake makes everything old, and is set back.
- */
+/** Whether what is old by the clock may be deleted. Not for an hour after it was set: by mistake, it may be set back. */
 export const createClockCheck = (
   { now, log }: { now: () => Date; log: Pick<Log, "warn"> },
   monotonic = (): number => performance.now(),

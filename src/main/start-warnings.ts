@@ -6,10 +6,7 @@ import { selfTest } from "../repos/self-test.ts";
 import type { ServiceContext } from "./context.ts";
 import { openToAccounts } from "./open-access.ts";
 
-/**
- * Faults that will fail jobs, and dangers, a sentence each. The service warns at start and starts all the same: jobs
- * can be read without any of it, and the faults can be fixed while it runs.
- */
+/** Faults that will fail jobs, and dangers, a sentence each. The service starts all the same: jobs can be read. */
 export const startWarnings = async (
   { settings, env, signal }: ServiceContext,
   profiles: Pick<Profiles, "list">,

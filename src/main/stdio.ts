@@ -115,10 +115,7 @@ type Backend = {
   hasEnded: () => Promise<boolean>;
 };
 
-/**
- * Becomes the service, or finds the one that has the directory. Tries again when another process was faster and has ended
- * since, as a client's probe does.
- */
+/** Becomes the service, or finds the one that has the directory. Tries again when that one has ended since. */
 const join = async (start: Start, log: Log, signal: AbortSignal): Promise<Backend> => {
   const { settings } = start;
   const directory = stateDirectory(settings);
@@ -180,10 +177,7 @@ const answerThrough =
 
 type Polling = { name: string; given: Record<string, unknown>; progress: (message: string) => void };
 
-/**
- * REST has no progress messages: polls the job instead, and for other calls only reports that they are in flight.
- * Returns a function that stops it.
- */
+/** REST has no progress messages: polls the job; other calls are only reported as in flight. Returns what stops it. */
 const pollProgress = (client: Client, { name, given, progress }: Polling): (() => void) => {
   const { job_id } = given;
   const poll = async (): Promise<void> => {

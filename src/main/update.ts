@@ -37,10 +37,7 @@ const packageName = "svc-agent";
 
 type Surroundings = { env: Record<string, string>; say: (sentence: string) => void; signal: AbortSignal };
 
-/**
- * `source`: where the new version comes from: a git URL with or without `#branch`, a directory, or a tarball; null: back
- * to the version before.
- */
+/** `source` of the new version: a git URL with or without `#branch`, a directory, or a tarball; null: the one before. */
 type Request = Surroundings & { source: string | null };
 
 type Installation = { prefix: string; versions: string; active: string };
@@ -125,11 +122,7 @@ const links = {
 const Report = z.object({ checks: z.array(Check) });
 
 /** @throws Error when the program does not run with these settings, or refuses the store. It writes nothing. */
-export const prove = async (
-  directory: string,
-  version: string,
-  { env, signal }: Surroundings,
-): Promise<void> => {
+export const prove = async (directory: string, version: string, { env, signal }: Surroundings) => {
   const run = (...args: string[]): Promise<CommandResult> =>
     runCommand({
       command: process.execPath,

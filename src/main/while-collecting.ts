@@ -9,10 +9,7 @@ type Collecting = {
   waitMs?: number;
 };
 
-/**
- * Answers wait for the first reading of all files, until five seconds after the first question at most. Those that are
- * given before its end say so, and how far it is.
- */
+/** Answers wait up to five seconds for the first reading of all files. Those given before its end say how far it is. */
 export const whileCollecting = (answer: Answer, { first, progress, waitMs = 5000 }: Collecting): Answer => {
   const ended = new AbortController();
   void first.then(() => ended.abort());

@@ -40,5 +40,5 @@ export const answerForm = (accept: string | null): AnswerForm | null => {
   return json && sse ? "auto" : json ? "json" : sse ? "sse" : null;
 };
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
+export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -4,11 +4,9 @@ import {
   type JSONRPCErrorResponse,
   type JSONRPCRequest,
 } from "@modelcontextprotocol/server";
+import { isObject } from "./message.ts";
 
-/**
- * The answer to a request whose `params` break the protocol; null: they do not. The SDK would answer with a dump of its
- * schema, and report bad params of `initialize` as a failure of the server.
- */
+/** The answer to `params` that break the protocol; null: they do not. The SDK would answer with a dump of its schema. */
 export const paramsFault = ({ id, method, params }: JSONRPCRequest): JSONRPCErrorResponse | null => {
   const fault =
     method === "tools/call" ? callFault(params) : method === "initialize" ? initializeFault(params) : null;
@@ -39,9 +37,6 @@ const initializeFault = (params: Params): string | null => {
     )
     .join("; ");
 };
-
-const isObject = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const kindOf = (value: unknown): string => {
   if (value === undefined) return "missing";

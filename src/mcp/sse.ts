@@ -17,9 +17,8 @@ import { maxBatch, notMessages, shuttingDown } from "./rpc-failure.ts";
 import { checkScopes } from "./server.ts";
 
 /**
- * `/sse` and `/messages`: the HTTP+SSE transport of 2024-11-05, for old clients. A session is an open event stream with
- * an MCP server of its own. The client posts requests; the answers come over the stream. The session ends with its
- * connection.
+ * `/sse` and `/messages`: the HTTP+SSE transport of 2024-11-05, for old clients. A session is an open event stream with an
+ * MCP server of its own, and ends with it. The client posts requests; the answers come over the stream.
  */
 export const sseHandlers = (options: McpOptions) => {
   const { newServer, operations = {}, log, closing, pingEveryMs = 15_000, maxSessions = 1000 } = options;

@@ -59,9 +59,8 @@ export const openStdio = ({ program, newAnswer, log, newRequestId }: Dependencie
 };
 
 /**
- * stdin and stdout as a transport. The SDK's own drops unanswered requests when its input ends. So it reads from a copy of
- * stdin, which ends when they are answered, for `printf … | svc serve`. `onInputEnd` is called at the end of stdin, before
- * the last answers.
+ * stdin and stdout as a transport. The SDK's own drops unanswered requests when its input ends. So it reads from a copy,
+ * which ends when they are answered, for `printf … | svc serve`; `onInputEnd` is called before.
  */
 const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
   const { stdin } = process;
@@ -74,14 +73,6 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
     onOversized: tooLong,
     maxBytes,
   });
-  let unfinished = 0;
-  const take = (chunk: Buffer): void => {
-    const lineEnd = chunk.lastIndexOf("\n");
-    unfinished = lineEnd === -1 ? unfinished + chunk.length : chunk.length - lineEnd - 1;
-    // A line may never end.
-    if (unfinished > maxBytes) tooLong();
-    else lines.push(chunk);
-  };
   const unanswered = new Set<RequestId>();
   let isEnding = false;
 
@@ -111,7 +102,10 @@ const createStdioTransport = (onInputEnd: () => void): StdioServerTransport => {
       else void transport.send(fault);
     };
     await start();
-    stdin.on("data", take);
+    stdin.on("data", (chunk: Buffer) => {
+      // A line may never end.
+      if (!lines.push(chunk)) tooLong();
+    });
     // The last line may lack its line feed. What was read comes before the end.
     for (const event of ["end", "close", "error"])
       stdin.on(event, () => {

@@ -110,10 +110,7 @@ const isBatchWithInitialize = (body: unknown): boolean =>
 const isSubscription = (body: unknown): boolean =>
   typeof body === "object" && body !== null && "method" in body && body.method === "subscriptions/listen";
 
-/**
- * The body as a single request of the 2025 era. Null: it is a batch, a notification, a request of the 2026 era or not
- * valid; the SDK's handler answers it.
- */
+/** The body as a single request of the 2025 era. Null: it is none (a batch, a notification…); the SDK's handler answers. */
 const legacyRequestOf = ({ headers }: Request, body: unknown): JSONRPCRequest | null => {
   const version = headers.get("mcp-protocol-version");
   if (version !== null && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return null;
@@ -126,10 +123,7 @@ const legacyRequestOf = ({ headers }: Request, body: unknown): JSONRPCRequest | 
 
 const reserved = "io.modelcontextprotocol/";
 
-/**
- * Answers in JSON, or in a stream when the server sends something before its result. The SDK's handler always opens a
- * stream for this era, which doubles the cost of a call.
- */
+/** In JSON, or in a stream when something comes before the result. The SDK always opens one, at double the cost of a call. */
 const answerLegacy = async (
   newServer: NewServer,
   { request, principal, scopes, requestId, note }: Call,

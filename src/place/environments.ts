@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { EnvironmentUsage } from "../contract/environment.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
-import { lockFile, LockTimeoutError, type FileLock } from "../lib/file-lock.ts";
+import { lockFile, LockTimeoutError } from "../lib/file-lock.ts";
 import type { Log } from "../lib/log.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { bytesOf, choose, type Entry, type EntryFacts, type EntryName, leaving, placeOf } from "./entry.ts";
@@ -36,9 +36,8 @@ const Facts = z.object({
 });
 
 /**
- * Warm environments: `{root}/{repo_key}/{text}-{key}/`, each with `facts.json`, the `tree` that jobs get a copy of, and a `spare`
- * copy, which is given by rename. What is not complete has a name that begins with a dot, and is removed at the next start.
- * A repository sees its own only.
+ * Warm environments: `{root}/{repo_key}/{text}-{key}/`, each with `facts.json`, the `tree` that jobs get a copy of, and a
+ * `spare` copy, given by rename. What begins with a dot is not complete. A repository sees its own only.
  */
 export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, signal: closing }: Options) => {
   const directoryOf = (repoKey: string, { text, key }: EntryName): string =>
@@ -148,12 +147,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
       choose(await listOf(repoKey), name).cache === "warm",
 
     /** Locks an entry, so that one job at a time builds it; null: it was not its turn within the time. */
-    turn: async (
-      repoKey: string,
-      name: EntryName,
-      timeoutSeconds: number,
-      signal: AbortSignal,
-    ): Promise<FileLock | null> => {
+    turn: async (repoKey: string, name: EntryName, timeoutSeconds: number, signal: AbortSignal) => {
       const locks = join(root, ".locks");
       await mkdir(locks, { recursive: true, mode: 0o700 });
       const path = join(locks, `${repoKey}-${name.text}-${name.key}`);
@@ -245,9 +239,7 @@ export const createEnvironments = ({ root, maxBytes, requireRoom, mark, log, sig
         .toSorted((a, b) => b.bytes - a.bytes),
 
     /** Removes those of some repositories. Resolves to what is gone; what a job is given now stays. */
-    clear: async (
-      isWanted: (repoUrl: string) => boolean,
-    ): Promise<{ removed: number; bytes: number; in_use: number }> => {
+    clear: async (isWanted: (repoUrl: string) => boolean) => {
       const all = (await listAll()).filter(({ repoUrl }) => isWanted(repoUrl));
       const gone = await Promise.all(all.map((entry) => remove(directoryOf(entry.repoKey, entry))));
       const removed = all.filter((_, nth) => gone[nth]);

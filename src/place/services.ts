@@ -11,9 +11,8 @@ const patience = 60;
 const mostSaid = 4096;
 
 /**
- * For `sh`: starts the services one after another, each once the one before is ready, beside what the shell does next. They end
- * with its sandbox. One that ends with a failure, or is not ready in time, ends the shell: its last words are on standard error.
- * `alone`: variables that only they have.
+ * For `sh`: starts the services, each once the one before is ready, beside what the shell does next; they end with its
+ * sandbox. One that fails, or is late, ends the shell with its last words. `alone`: variables that only they have.
  */
 export const servicesScript = (
   services: readonly SetupService[],

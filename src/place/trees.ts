@@ -48,11 +48,7 @@ const kindAt = async (path: string, from: Places): Promise<"directory" | "file" 
 };
 
 /** Bytes at the paths. @throws InTheWay when a link is in the place of one */
-export const sizeOf = async (
-  paths: readonly string[],
-  from: Places,
-  signal: AbortSignal,
-): Promise<number> => {
+export const sizeOf = async (paths: readonly string[], from: Places, signal: AbortSignal) => {
   let bytes = 0;
   for (const path of paths) {
     if ((await kindAt(path, from)) === null) continue;
@@ -111,24 +107,13 @@ const specialsIn = async (top: string, path: string, signal: AbortSignal): Promi
   return specials;
 };
 
-/**
- * Never by hard link: what one job changes must not reach another. Links, modes and times stay as they are; owners, capabilities
- * and other attributes do not.
- */
+/** Never by hard link: what one job changes must not reach another. Links, modes and times stay, owners do not. */
 export const copyTree = async (
   from: string,
   to: string,
   { isNice = false, mark, signal }: Copying & { isNice?: boolean },
 ): Promise<void> => {
-  const args = [
-    "-dR",
-    "--preserve=mode,timestamps,links",
-    "--reflink=auto",
-    "--no-target-directory",
-    "--",
-    from,
-    to,
-  ];
+  const args = ["-dRT", "--preserve=mode,timestamps,links", "--reflink=auto", "--", from, to];
   await (isNice ? run("nice", ["-n", "19", "cp", ...args], signal, mark) : run("cp", args, signal, mark));
 };
 

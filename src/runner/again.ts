@@ -24,10 +24,7 @@ type Agents<Outcome extends JobTurnOutcome> = {
   start: (record: JobRecord, tried: Try) => Promise<Outcome>;
 };
 
-/**
- * Runs the agent, and starts it again where its session goes on in this run; `then`: what becomes of the job. A pause before that
- * counts as work: the job keeps its slot.
- */
+/** Runs the agent, again where its session goes on in this run; `then`: what becomes of the job, whose slot a pause keeps. */
 export const runUntilOver = async <Outcome extends JobTurnOutcome>(
   { credential, settings, now }: Again,
   { record, run, onLimit, progress, secondsLeft, start }: Agents<Outcome>,

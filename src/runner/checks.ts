@@ -87,11 +87,7 @@ export const createChecks = ({ repos, runCommand, baseChecks }: Dependencies) =>
     return found;
   };
 
-  const runOnBase = async (
-    checking: Checking,
-    check: CheckDefinition,
-    timeLeft: number,
-  ): Promise<CheckRun | null> => {
+  const runOnBase = async (checking: Checking, check: CheckDefinition, timeLeft: number) => {
     const { worktree, tip, run, launch, secrets } = checking;
     const { baseSha: commit, repoKey } = worktree;
     if (commit === null) return null;

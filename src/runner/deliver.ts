@@ -44,10 +44,7 @@ export const reportDiscarded = async ({ run, worktree, repos }: Work): Promise<n
   return null;
 };
 
-/**
- * Commits what the agent left uncommitted, and saves what it left in the stash or on other branches. `firstHead`: the commit
- * that was checked out when the job began.
- */
+/** Commits what the agent left uncommitted, saves its stash and other branches. `firstHead`: of the start. */
 export const commitWork = async (work: Work, firstHead: string | null): Promise<Committed> => {
   const { record, run, worktree, repos, redact } = work;
   const left = await repos.inspect(worktree, run.signal);

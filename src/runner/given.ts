@@ -59,12 +59,7 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
   };
 
   /** Where the job's agent works, made ready. */
-  const placeOf = async (
-    record: JobRecord,
-    run: Run,
-    progress: Progress,
-    ports: Ports | null,
-  ): Promise<{ setup: Setup | null; given: Given }> => {
+  const placeOf = async (record: JobRecord, run: Run, progress: Progress, ports: Ports | null) => {
     const profile = await profiles.pin(record.profile);
     const onMade = (worktree: Worktree): void => {
       progress.worktree = worktree;
@@ -74,11 +69,10 @@ export const createReadying = (deps: Readying, care: SecretCare) => {
     const known = await checksOf(profile, place.own, { repos, signal: run.signal });
     const own = [...known, ...checksOfCommands(record.options.checks ?? [])];
     const isFirst = isFirstRun(record);
+    const warn = isFirst ? run.warn : () => undefined;
     const mustPass = record.options.must_pass === true;
     const definitions = own.map((check) => ({ ...check, mustPass: mustPass || check.mustPass }));
-    if (mustPass && own.length === 0 && isFirst)
-      run.warn("must_pass: the job has no checks that could fail it");
-    const warn = isFirst ? run.warn : () => undefined;
+    if (mustPass && own.length === 0) warn("must_pass: the job has no checks that could fail it");
     const setup = await deps.setup.of(profile, place.own, { warn, signal: run.signal });
     const env = { ...ports?.env, ...setup?.env };
     const within = {

@@ -82,10 +82,7 @@ const withKey = (tried: Try): Next => ({
   warning: "The usage limit of the model's credential is reached; the agent goes on with ANTHROPIC_API_KEY",
 });
 
-/**
- * A reset time that is over says nothing. Jobs go on at different times: the jitter is a part of a tenth of the wait, at
- * least a second.
- */
+/** A reset time that is over says nothing. The jitter, a part of a tenth of the wait, spreads the jobs that go on. */
 const parkedFor = ({ record, agent, credential, settings, now, random }: Failed): Next => {
   const { waits = 0, since = now.toISOString() } = record.limit ?? {};
   const first = waits === 0 ? now.toISOString() : since;

@@ -27,10 +27,7 @@ export const nextFor = (
   return given.has(id) ? null : "say";
 };
 
-/**
- * What the agent of the job has not heard, in order: a reason for a further turn, which begins with it. Nothing while the store
- * is unreachable: the ended job names it.
- */
+/** Messages that the agent has not heard: a reason for a further turn. None while the store is unreachable. */
 export const unheard = async ({ messages }: Pick<Run, "messages">): Promise<StoredMessage[]> => {
   const all = await messages.read().catch(() => []);
   return all.filter(({ status, recalled }) => status === "queued" && !recalled);

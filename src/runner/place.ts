@@ -8,10 +8,7 @@ import type { JobRecord } from "../store/job-record.ts";
 /** `firstHead`: the commit that was checked out when the job's first agent started. */
 export type Place = { own: Worktree; worktree: Worktree; firstHead: string | null; others: Other[] };
 
-/**
- * The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. `onMade` is called once
- * there is something to save or to discard.
- */
+/** The worktree in which the agent works: `own` is the job's, which a read-only agent gets a copy of. */
 export const prepare = async (
   record: JobRecord,
   run: Run,
@@ -45,9 +42,7 @@ const wantedOf = ({ options }: JobRecord, { wanted }: ResolvedProfile): Wanted =
   limits: wanted.limits,
 });
 
-/**
- * Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id.
- */
+/** Whether the job's worktree existed before the job (prepared, or of a resumed session); the job's own one has its id. */
 const isOlder = ({ id, worktree_id }: JobRecord): boolean => worktree_id !== null && worktree_id !== id;
 
 /** That in which the job was parked; null: there is none, or the job was not. */

@@ -149,11 +149,7 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   /** Each process has a launch of its own: an agent can change what the one before was given. */
-  const runProcess = async (
-    { job: record, said, begins }: Next,
-    tried: Try,
-    given: Given,
-  ): ReturnType<typeof runJobAgent> => {
+  const runProcess = async ({ job: record, said, begins }: Next, tried: Try, given: Given) => {
     const { run, profile, place, files } = given;
     const { own, worktree, others } = place;
     const turn = {
@@ -259,11 +255,7 @@ export const createRunner = (deps: Dependencies) => {
   };
 
   /** Its agent gets another turn. From here on the round counts. */
-  const told = async (
-    record: JobRecord,
-    checks: Check[],
-    { run, definitions, progress }: Given,
-  ): Promise<Next> => {
+  const told = async (record: JobRecord, checks: Check[], { run, definitions, progress }: Given) => {
     const checking = { report: null, tell: true };
     const patch = { checks, check_round: record.check_round + 1, checking };
     if (!(await run.record(patch))) throw new LostOwnership("another run owns the job");

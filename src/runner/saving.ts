@@ -29,10 +29,7 @@ export const createSaving = (deps: Saving) => {
   const { repos, log } = deps;
 
   /** Removes the throwaway worktree of a read-only job. */
-  const discard = async (
-    record: JobRecord,
-    { isThrowaway }: Pick<Progress, "isThrowaway">,
-  ): Promise<void> => {
+  const discard = async (record: JobRecord, { isThrowaway }: Pick<Progress, "isThrowaway">) => {
     if (!isThrowaway) return;
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     for (const worktree of [{ worktreeId: record.id }, ...(await repos.furtherWorktrees(record.id))])
@@ -80,11 +77,7 @@ export const createSaving = (deps: Saving) => {
     return { ...files, ...(await salvageOf(record, worktree, warn)) };
   };
 
-  const salvageOf = async (
-    record: JobRecord,
-    worktree: Worktree,
-    warn: (message: string) => void,
-  ): Promise<JobPatch> => {
+  const salvageOf = async (record: JobRecord, worktree: Worktree, warn: (message: string) => void) => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     try {
       const { ref, kept } = await repos.salvage(worktree, record.id, signal);

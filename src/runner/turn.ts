@@ -82,9 +82,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   const session = await chooseSession(job);
   run.signal.throwIfAborted();
   const answering = await answeringOf(record, { agent: job.agent, transcript: session.resumeFrom });
-  const goesOn = job.goesOn && session.resumeFrom !== null && answering === null;
-  const begins = goesOn ? null : job.begins;
-  const message = answering?.how === "lost" ? answering.message : begins;
+  const { goesOn, begins, message, content } = beginningOf(job, answering, session.resumeFrom !== null);
   const isPlanned = answering?.how === "asks_again" ? record.plan_approved : isApproved(record);
   const started = await job.agent.start({
     id: record.id,
@@ -107,10 +105,7 @@ export const runJobAgent = async (job: JobTurn): Promise<JobTurnOutcome> => {
   }
   const broken = new AbortController();
   const turn = started.process.turn({
-    content:
-      goesOn || message !== null || answering?.how === "asks_again"
-        ? []
-        : contentOf(job, session.resumeFrom !== null),
+    content,
     onAsk: (ask) => void answerAsk(job, ask, asking).catch((error: unknown) => broken.abort(error)),
     ...(message !== null && { begins: message }),
     appendSystemPrompt: null,
@@ -144,6 +139,15 @@ const endedIn = async (job: StartedTurn, sessionId: string | null) => {
   return { sessionId, sessionCwd: job.directory };
 };
 
+/** How the turn begins: with its content, with a message in place of it, or with neither. */
+const beginningOf = (job: JobTurn, answering: Answering, isResumed: boolean) => {
+  const goesOn = job.goesOn && isResumed && answering === null;
+  const begins = goesOn ? null : job.begins;
+  const message = answering?.how === "lost" ? answering.message : begins;
+  const needsNone = goesOn || message !== null || answering?.how === "asks_again";
+  return { goesOn, begins, message, content: needsNone ? [] : contentOf(job, isResumed) };
+};
+
 const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
   if (job.said !== null && isResumed) return [{ type: "text", text: job.said }];
   const text = [promptOf(job, isResumed), ...(job.said === null ? [] : [job.said])].join("\n\n");
@@ -151,11 +155,7 @@ const contentOf = (job: JobTurn, isResumed: boolean): TurnPart[] => {
 };
 
 /** Records and publishes what a turn yields. What cannot be published ends the turn, by `broken`. */
-const publishTurn = async (
-  job: StartedTurn,
-  turn: AsyncIterable<TurnEvent>,
-  broken: AbortController,
-): Promise<TurnOutcome> => {
+const publishTurn = async (job: StartedTurn, turn: AsyncIterable<TurnEvent>, broken: AbortController) => {
   const { record, run, log } = job;
   const publish = createPublisher(run, job);
   for await (const event of turn) {
@@ -237,7 +237,8 @@ const createPublisher = (
     }
     if (event.type === "result") result = event;
     if (event.type === "denied") {
-      denied.set(`${event.kind} ${event.name}`, deniedOf(event));
+      const { kind, name, count, allow } = event;
+      denied.set(`${kind} ${name}`, { kind, name, count, allow });
       run.note({ sandbox: { ...sandbox, denied: [...denied.values()] } });
     }
     noteTaken(run, asking, event);
@@ -250,18 +251,13 @@ const createPublisher = (
   };
 };
 
-/**
- * The last one decides. That of a turn that was put off is none. A refused request, which has the subtype `success`, may
- * be made again: its stage comes later.
- */
+/** The last one decides, unless its turn was put off. A refused request (`success`) may be made again: its stage is later. */
 const noteResult = (run: Run, { waiting, answer }: Asking, result: ResultEvent | null): void => {
   if (result === null || (waiting !== null && answer === null)) return;
   if (result.ok || result.subtype !== "success") run.stage("result", result.subtype);
 };
 
 type ResultEvent = Extract<AgentEvent, { type: "result" }>;
-
-const deniedOf = ({ kind, name, count, allow }: Denied): Denied => ({ kind, name, count, allow });
 
 /** Most warnings of the agent in the record of one run: a broken agent repeats itself. */
 const mostWarnings = 100;

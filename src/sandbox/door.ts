@@ -31,10 +31,7 @@ import { createWord, stranger } from "./word.ts";
 
 export type DoorOptions = Pick<Run, "routes" | "secrets" | "readOnly" | "onDenied"> & {
   hosts: readonly AllowedHost[];
-  /**
-   * What only the run knows. With it the door is at a port of 127.0.0.1 as well, which others can reach, and answers nobody
-   * who does not say it. Null, absent: who reaches the socket is the run.
-   */
+  /** Only the run knows it, and nobody else is answered at a port of 127.0.0.1. Absent: who reaches the socket is the run. */
   word?: string | null;
   /** Directory for the one of its socket. */
   within?: string;
@@ -45,10 +42,7 @@ export type DoorOptions = Pick<Run, "routes" | "secrets" | "readOnly" | "onDenie
   limits?: Partial<typeof usual>;
 };
 
-/**
- * Most connections at once; how long the head of a request, a name or a connection may take; longest silence; how long a
- * connection to the port may stay without the word.
- */
+/** Most connections; time for a head, a name, a connection; longest silence; time to the word at the port. */
 const usual = { atOnce: 256, connectMs: 10_000, silentMs: 600_000, wordMs: 2000 };
 
 export type DoorSettings = Required<Omit<DoorOptions, "proxy">> & {
@@ -313,11 +307,7 @@ const pass = async (
   const { method, headers: given, socket } = asked;
   if (socket.destroyed) return;
   const chunked = given["transfer-encoding"] !== undefined && { "transfer-encoding": "chunked" };
-  const sent = (isTls ? https : http).request(url, {
-    method,
-    headers: { ...headers, ...chunked },
-    ...how,
-  });
+  const sent = (isTls ? https : http).request(url, { method, headers: { ...headers, ...chunked }, ...how });
   const late = (): void => void sent.destroy(new Refusal(504, `${url.host} does not answer`));
   const timer = setTimeout(late, connectMs);
   const inTime = (): void => clearTimeout(timer);

@@ -63,7 +63,7 @@ const placesIn = ({ shown }: Configuration): string[] =>
 /** Whether runs can have mounts of their own here. Containers and AppArmor refuse them. */
 const canMount = async (): Promise<boolean> => {
   const tried = landlockPrefix({ readable: system, writable: [], ports: [], sharedBytes: 2 ** 20 });
-  const [command = "", ...args] = [...tried, "/bin/true"];
+  const [command, ...args] = [...tried, "/bin/true"];
   return promisify(execFile)(command, args).then(
     () => true,
     () => false,

@@ -23,10 +23,7 @@ export const createMeter = () => ({
 
 export type Meter = ReturnType<typeof createMeter>;
 
-/**
- * Tells tokens in JSON and in server-sent events. In what the model says quotes are escaped, so it cannot imitate them; where
- * it could, in a tool's input, it only adds.
- */
+/** Tells tokens in JSON and in server-sent events. Quotes within the model's words are escaped: it cannot imitate them. */
 const facts = new RegExp(
   `"(?:(?<kind>${kinds.join("|")})"\\s*:\\s*(?<count>\\d{1,12})(?=\\D)|model"\\s*:\\s*"(?!__proto__")(?<name>[^"\\\\]{1,100})"|type"\\s*:\\s*"(?<event>content_block_delta|message_delta)")`,
   "g",

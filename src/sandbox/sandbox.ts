@@ -258,10 +258,7 @@ const linkAt = (path: string): Error =>
   new Error(`${path} is a link, or lies behind one, and a sandbox has only what the service made: remove it`);
 
 /** Where the paths lead. An agent could have planted a link, so what is reserved is looked at afterwards. */
-const placesOf = async (
-  named: readonly string[],
-  reserved: readonly string[],
-): Promise<{ paths: string[]; warnings: string[] }> => {
+const placesOf = async (named: readonly string[], reserved: readonly string[]) => {
   const apart = await Promise.all(reserved.map((path) => realpath(path).catch(() => path)));
   const found = { paths: new Array<string>(), warnings: new Array<string>() };
   for (const path of named) {
@@ -280,12 +277,7 @@ const placesOf = async (
 
 /** They take the place of the operator's own, which may hold a password. */
 const proxied = (proxy: string, direct: readonly string[]): Record<string, string> => {
-  const names = {
-    HTTP_PROXY: proxy,
-    HTTPS_PROXY: proxy,
-    ALL_PROXY: proxy,
-    NO_PROXY: direct.join(),
-  };
+  const names = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, ALL_PROXY: proxy, NO_PROXY: direct.join() };
   const pairs = Object.entries(names).flatMap(([name, value]) => [
     [name, value],
     [name.toLowerCase(), value],

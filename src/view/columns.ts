@@ -8,10 +8,7 @@ export { age, bytes, clock, cost, counted, duration } from "./quantities.ts";
 
 const gap = "  ";
 
-/**
- * Rows of cells as aligned lines. With `columns` the last cell is cut so that the line fits, but never below `least`:
- * what identifies a row stays whole. `cutAt` says which end of that cell is cut.
- */
+/** Aligned lines. With `columns` the last cell is cut to fit, never below `least`: what identifies a row stays whole. */
 export const aligned = (
   rows: string[][],
   { columns = Infinity, least = 10, cutAt = "end" }: Options = {},

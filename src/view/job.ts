@@ -1,5 +1,5 @@
 import { checkLines, isDraft, leftRed, redOutputs } from "./checks.ts";
-import type { Job } from "../contract/job.ts";
+import { isFinal, type Job } from "../contract/job.ts";
 import { repositoryName } from "../contract/repository-url.ts";
 import { faultOf, whyFailed } from "./advice.ts";
 import { refusedLines, sandboxText } from "./sandbox.ts";
@@ -101,56 +101,47 @@ export const jobPage = (job: Job, { now, ...layout }: Layout & { now: number }):
 
 /** The block at the end of `svc run --wait`: how it ended and what changed first, what to do next last. */
 export const jobSummary = (job: Job, layout: Layout): string => {
-  const quiet = ([label, value]: Fact): Fact => [label, value && layout.paint("dim", value)];
-  return factLines(
-    [
-      ...outcomeFacts(job, layout),
-      ...resultFacts(job, layout),
-      ...(
-        [
-          ["Job", job.id],
-          ["Profile", profile(job)],
-          ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
-          ...effortFacts(job),
-        ] satisfies Fact[]
-      ).map(quiet),
-      ["Next", nextCommands(job, layout)],
-    ],
-    layout,
-  ).join("\n");
+  const quiet: Fact[] = [
+    ["Job", job.id],
+    ["Profile", profile(job)],
+    ["Base", job.repo_url === "" ? null : optional(job.base_ref)],
+    ...effortFacts(job),
+  ];
+  const facts: Fact[] = [
+    ...outcomeFacts(job, layout),
+    ...resultFacts(job, layout),
+    ...quiet.map(([label, value]): Fact => [label, value && layout.paint("dim", value)]),
+    ["Next", nextCommands(job, layout)],
+  ];
+  return factLines(facts, layout).join("\n");
 };
 
 /** Commands that a user is likely to need now, one a line. */
 const nextCommands = (job: Job, { columns = Infinity }: Layout): string => {
-  const { status, diff_stat: stat, pr_url: pr, salvage_ref: saved, session_id: session } = job;
-  const { failure_reason: reason } = job;
+  const { status, diff_stat: stat, salvage_ref: saved, session_id: session, failure_reason: reason } = job;
   const id = job.id.slice(0, 8);
   const instead = { clone_failed: " --repo URL", worktree_failed: " --base BRANCH" }[String(reason)];
   const isChanged = (stat?.files ?? 0) > 0 || saved !== null;
-  const isLive = status === "queued" || status === "running";
+  const isLive = !isFinal(status);
+  const goesOn = (...reasons: string[]): boolean => session !== null && reasons.includes(String(reason));
+  const isUndelivered = goesOn("push_failed", "pr_failed");
   // A job that a crash has interrupted is continued.
-  const isUndelivered = session !== null && (reason === "push_failed" || reason === "pr_failed");
-  const isGoingOn = session !== null && (reason === "instance_lost" || isUndelivered);
-  const isToRepeat = !isLive && status !== "succeeded" && !isGoingOn;
+  const isToRepeat = !isLive && status !== "succeeded" && !isUndelivered && !goesOn("instance_lost");
   const toGet = job.repo_url === "" ? `svc apply ${id}` : `svc checkout ${id}`;
   const commands: [command: string, meaning: string, isUseful: boolean][] = [
-    ...answerCommands(job).map(
-      ([command, meaning]) => [command, meaning, isLive] as [string, string, boolean],
-    ),
     [`svc logs -f ${id}`, "follow it", isLive],
     [`svc say ${id} "…"`, "tell its agent something", status === "running"],
     [`svc diff ${id}`, "see the change", isChanged],
-    [`svc open ${id}`, isDraft(job) ? "the draft" : "the pull request", pr !== null],
+    [`svc open ${id}`, isDraft(job) ? "the draft" : "the pull request", job.pr_url !== null],
     [toGet, "get the change", isChanged],
     [`svc files ${id}`, "see its files", job.files.length > 0],
     [`svc retry ${id}${job.retryable === true ? "" : (instead ?? "")}`, "submit it again", isToRepeat],
     [`svc continue ${id} --deliver`, "deliver its work", isUndelivered],
     [`svc continue ${id} "…"`, "tell the agent more", !isLive && session !== null],
   ];
+  const useful = [...answerCommands(job), ...commands.filter(([, , isUseful]) => isUseful)];
   return aligned(
-    commands
-      .filter(([, , isUseful]) => isUseful)
-      .map(([command, meaning]) => (columns < 72 ? [command] : [command, `# ${meaning}`])),
+    useful.map(([command, meaning]) => (columns < 72 ? [command] : [command, `# ${meaning}`])),
   ).join("\n");
 };
 
@@ -207,19 +198,11 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
 };
 
 /** `acme/lib  https://github.com/acme/lib/pull/3` */
-const repositoryLine = ({
-  repo_url: url,
-  pr_url,
-  branch: name,
-  base_sha: base,
-  commit_sha: commit,
-  error,
-}: Job["repositories"][number]): string => {
-  const isSame = commit !== null && commit === base;
-  const note = error ?? (isSame && pr_url === null ? "no change" : null);
-  return oneLine(
-    [shortRepository(url), pr_url ?? name ?? "", note === null ? "" : `(${note})`].join(" ").trim(),
-  );
+const repositoryLine = (further: Job["repositories"][number]): string => {
+  const { repo_url: url, pr_url, branch: name, base_sha: base, commit_sha: commit, error } = further;
+  const isSame = commit !== null && commit === base && pr_url === null;
+  const note = error ?? (isSame ? "no change" : null);
+  return oneLine(`${shortRepository(url)} ${pr_url ?? name ?? ""} ${note === null ? "" : `(${note})`}`);
 };
 
 const effortFacts = (job: Job): Fact[] => [

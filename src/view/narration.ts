@@ -181,10 +181,7 @@ const short = (text: string): string => oneLine(text.slice(0, 2000));
 
 const firstLine = (text: string): string => text.slice(0, 2000).trimStart().split("\n", 1)[0] ?? "";
 
-/**
- * A tool call on one line: its name and its most informative argument. A path within the worktree is relative to it:
- * an absolute one would fill a line of 80 columns before the file name.
- */
+/** A tool call on one line: its name and most informative argument, a path within the worktree relative to it. */
 export const toolCall = (name: string, input: unknown, worktree: string | null): string => {
   const argument = seenFrom(worktree, mainArgument(input));
   return short(name) + (argument === "" ? "" : `  ${argument}`);

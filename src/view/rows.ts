@@ -5,10 +5,7 @@ import { clock } from "./quantities.ts";
 
 const bar = "│ ";
 
-/**
- * The row as lines for a terminal. The agent's words are the loudest: plain, and wrapped. Stages are the quietest, and the
- * only rows with a time.
- */
+/** The row as lines for a terminal. The agent's words are the loudest: plain, and wrapped. Stages are the quietest. */
 export const terminalLines = (row: Row, { paint, columns }: { paint: Paint; columns: number }): string[] => {
   const { kind, text } = row;
   if (kind === "text") return wrap(text, columns);

@@ -1,7 +1,6 @@
 /**
- * Makes text from a model, a repository or a remote safe for a terminal: drops whole escape sequences, and shows
- * remaining control characters (except line breaks) and characters that reverse or hide text as U+FFFD. Linear in the
- * length of the text, unlike `util.stripVTControlCharacters`, which a hostile text can hold up for minutes.
+ * Makes text from a model, a repository or a remote safe for a terminal: drops whole escape sequences; control characters and
+ * those that reverse or hide text become U+FFFD. Linear, unlike `util.stripVTControlCharacters`.
  */
 export const sanitise = (text: string): string =>
   visible(text.toWellFormed().replace(escapeSequence, "").replace(/\r\n?/g, "\n"));
@@ -36,10 +35,9 @@ export const shellWord = (text: string): string =>
 
 /** Faults of an input, `allow_hosts: must name a host; …`, with the flags of `svc` instead of the fields' names. */
 export const faultWords = (faults: string): string =>
-  faults.replaceAll(/(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g, (_, before: string, name: string) =>
-    argumentNames.test(name)
-      ? `${before}The ${name}`
-      : `${before}--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
+  faults.replaceAll(
+    /(^|; )(?:options\.)?([a-z]\w*)[\w.]*(?=: )/g,
+    (_, before: string, name: string) => before + (argumentNames.test(name) ? `The ${name}` : flagOf(name)),
   );
 
 /** Given as arguments, or on standard input. */
@@ -50,15 +48,12 @@ export const flagWords = (sentence: string): string =>
   sentence
     .replaceAll(/\bGET \/jobs\/([\w-]+)\/files\b/g, "svc files $1")
     .replaceAll(
-      /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
-      (name) => `--${name.replaceAll("_", "-")}`,
+      /\b(?:options\.(\w+)|(?:base_ref|file_path|max_age_hours|repo_url|session_id|worktree_id)\b)/g,
+      (name, option?: string) => flagOf(option ?? name),
     )
-    .replaceAll(
-      /\boptions\.(\w+)/g,
-      (_, name: string) => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`,
-    )
-    .replaceAll(/\brepo_url\b/g, "--repo")
     .replaceAll(/\b(use|with) force\b/gi, "$1 --force");
+
+const flagOf = (name: string): string => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`;
 
 const optionFlags: Record<string, string> = {
   allow_hosts: "allow-host",

@@ -21,7 +21,7 @@ export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
 };
 
 /**
- * Excludes what the remote had when it was saved. Saved work may be a merge (of the agent's HEAD, its branch and earlier
- * saves), of which git shows nothing without `--diff-merges`.
+ * Excludes what the remote had when it was saved. Saved work may be a merge, of which git shows nothing without
+ * `--diff-merges`.
  */
 const beyondBase = "--not --glob=bases";

@@ -64,11 +64,7 @@ export const cleanUp = async (
 };
 
 /** The requested worktrees, each once, and the names that match none. */
-const choose = async (
-  deps: Cleaning,
-  names: Set<string>,
-  { max_age_hours: hours }: CleanupRequest,
-): Promise<{ chosen: WorktreeFacts[]; foreign: string[] }> => {
+const choose = async (deps: Cleaning, names: Set<string>, { max_age_hours: hours }: CleanupRequest) => {
   const chosen = new Map<string, WorktreeFacts>();
   const foreign: string[] = [];
   for (const name of names) {
@@ -106,11 +102,7 @@ const noSuchWorktree = (name: string): CleanupResult => ({
 
 type Done = Partial<CleanupResult>;
 
-const cleanOne = async (
-  deps: Cleaning,
-  { id, about }: WorktreeFacts,
-  asked: CleanupRequest,
-): Promise<CleanupResult> => {
+const cleanOne = async (deps: Cleaning, { id, about }: WorktreeFacts, asked: CleanupRequest) => {
   // Filled as jobs are cancelled: they are reported even if the removal fails after that.
   const cancelled_jobs: string[] = [];
   const found = { path: about.path, worktree_id: id, cancelled_jobs, size_bytes: null, salvage_ref: null };
@@ -195,11 +187,7 @@ const remove = async (
 };
 
 /** Its present state; null: it has been removed already. @throws Refusal when it must stay */
-const standing = async (
-  deps: Cleaning,
-  id: string,
-  { force }: CleanupRequest,
-): Promise<WorktreeFacts | null> => {
+const standing = async (deps: Cleaning, id: string, { force }: CleanupRequest) => {
   const known = await lookUp(deps, id);
   if (known === null || (known.record?.status === "removed" && known.onDisk === null)) return null;
   const why = refusalOfRemoval(known, force);

@@ -10,10 +10,7 @@ export type Dependencies = {
   /** Whether another instance holds its lease. */
   isAlive: (podName: string) => Promise<boolean>;
   repos: Repos;
-  /**
-   * Cancels a job with a reason. Resolves when its agent has ended and its work is saved; rejects when the signal
-   * aborts.
-   */
+  /** Cancels a job. Resolves when its agent has ended and its work is saved; rejects when the signal aborts. */
   endJob: (jobId: string, reason: string, signal: AbortSignal) => Promise<void>;
   /** Across all instances; `lockOf` names them. */
   locks: Locks;

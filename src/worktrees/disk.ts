@@ -76,9 +76,7 @@ const statfsAbove = async (path: string): Promise<StatsFs> => {
 };
 
 /** Disk usage by repository, largest first. */
-export const repositoryUsage = async (
-  deps: FactSources & { measuring: Measuring },
-): Promise<RepositoryUsage[]> => {
+export const repositoryUsage = async (deps: FactSources & { measuring: Measuring }) => {
   const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
   const usageOf = (key: string | null, url: string): RepositoryUsage => {

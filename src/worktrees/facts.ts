@@ -57,11 +57,7 @@ export const lookUp = async (sources: FactSources, id: string): Promise<Worktree
 
 type Seen = Pick<WorktreeFacts, "id" | "onDisk" | "uses" | "home">;
 
-const factsOfRecord = async (
-  { isAlive, settings }: FactSources,
-  seen: Seen,
-  record: WorktreeRecord,
-): Promise<WorktreeFacts> => {
+const factsOfRecord = async ({ isAlive, settings }: FactSources, seen: Seen, record: WorktreeRecord) => {
   const { pod_name: podName, removing } = record;
   // An inherited disk has it where the lost instance left it.
   const isHere = podName === settings.podName || seen.onDisk !== null;
@@ -79,10 +75,7 @@ const factsOfRecord = async (
 };
 
 /** It was not prepared: its jobs and its owner file tell. */
-const factsOfJobs = async (
-  { jobs, isAlive, settings }: FactSources,
-  seen: Seen,
-): Promise<WorktreeFacts | null> => {
+const factsOfJobs = async ({ jobs, isAlive, settings }: FactSources, seen: Seen) => {
   const { onDisk } = seen;
   const run = await lastRunIn(jobs, seen.uses);
   const facts = { ...seen, record: null, removing: run?.stands === false };
@@ -147,10 +140,7 @@ export const isOwnedHere = async (
 
 type LastRun = { job: JobRecord & { pod_name: string }; stands: boolean };
 
-/**
- * The last job that ran in an unprepared worktree, and whether that still stands, judged from the jobs; null: none. A
- * waiting job that is bound to its instance needs it.
- */
+/** The last job that ran in an unprepared worktree, and whether it stands; null: none. A bound job that waits needs it. */
 const lastRunIn = async (jobs: FactSources["jobs"], uses: WorktreeUse[]): Promise<LastRun | null> => {
   let isBound = false;
   for (const { jobId } of uses.toReversed()) {

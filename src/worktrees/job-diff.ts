@@ -30,15 +30,7 @@ export const createJobDiff = (sources: Sources) => {
     });
 };
 
-const nothing: Diff = {
-  base: null,
-  head: null,
-  files: [],
-  text: "",
-  truncated: false,
-  lossy: false,
-  kept: [],
-};
+const nothing = { base: null, head: null, files: [], text: "", truncated: false, lossy: false, kept: [] };
 
 /** The job as if a further repository were its own. @throws ServiceError `invalid_request` */
 const furtherOf = (record: JobRecord, repository: string): JobRecord => {

@@ -23,9 +23,8 @@ const unpushedMs = 600_000;
 const firstMs = 500;
 
 /**
- * Measures worktrees, a few at once. A measurement holds until something can have changed: the jobs in the worktree, its
- * directory, the agent's clone, or what the remote was seen to have. What cannot be measured is null: that must not fail the
- * rest of a list.
+ * Measures worktrees, a few at once. A measurement holds until something can have changed: its jobs, its directory, the
+ * agent's clone, the remote. What cannot be measured is null: that must not fail the rest of a list.
  */
 export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sources) => {
   const limit = pLimit(4);
@@ -35,10 +34,7 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
   let caches: { at: number; usage: ReturnType<typeof repos.cacheUsage> } | null = null;
 
   /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
-  const whileFree = async <Value>(
-    id: string,
-    work: (signal: AbortSignal) => Promise<Value>,
-  ): Promise<Value | null> => {
+  const whileFree = async <Value>(id: string, work: (signal: AbortSignal) => Promise<Value>) => {
     await using lock = await locks.take(lockOf.worktree(mainId(id)));
     if (lock === null || (await jobs.usesOfWorktree(mainId(id))).some(isActive)) return null;
     return await work(AbortSignal.any([closing, lock.lost]));
@@ -90,25 +86,20 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
     return running;
   };
 
-  const holds = (facts: WorktreeFacts, state: string, ms: number): boolean => {
-    const last = known.get(facts.id);
-    return last?.state === state && now().getTime() - last.at.getTime() < ms;
-  };
-
-  const measureOne = async (facts: WorktreeFacts): Promise<Measured> => {
+  /** `ms`: how old a measurement of the present state may be. */
+  const measureOne = async (facts: WorktreeFacts, ms = freshMs): Promise<Measured> => {
     const state = stateOf(facts);
     const last = known.get(facts.id);
-    return last !== undefined && holds(facts, state, freshMs) ? last : await begin(facts, state);
+    const holds = last?.state === state && now().getTime() - last.at.getTime() < ms;
+    return holds ? last : await begin(facts, state);
   };
 
   /** Answers at once with what is known; measures in the background what may have changed. */
   const measureAll = async (all: readonly WorktreeFacts[]): Promise<(Measured | null)[]> => {
-    const first = all.map((facts) => {
-      const state = stateOf(facts);
+    const first = all.map(async (facts) => {
       const last = known.get(facts.id);
-      if (holds(facts, state, longestOf(facts, last?.pushed ?? null))) return null;
-      const measured = begin(facts, state);
-      return last === undefined ? measured : null;
+      const measured = measureOne(facts, longestOf(facts, last?.pushed ?? null));
+      if (last === undefined) await measured;
     });
     await orAborted(Promise.all(first), AbortSignal.timeout(firstMs)).catch(() => undefined);
     return all.map(({ id, uses }) => {
@@ -125,7 +116,7 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
       for (const each of [known, sizes]) for (const id of each.keys()) if (!ids.has(id)) each.delete(id);
     },
     size: (facts: WorktreeFacts): Promise<number | null> => limit(() => sizeOf(facts, stateOf(facts))),
-    measure: measureOne,
+    measure: (facts: WorktreeFacts): Promise<Measured> => measureOne(facts),
     measureAll,
     /** The things that git cannot save of it now; an agent may be at work in it. */
     unsavable: async ({ id, onDisk }: WorktreeFacts): Promise<string[]> => {

@@ -12,11 +12,7 @@ import { Kept, limit, lockForRemoval } from "./removal.ts";
  * Finds worktrees on this instance's disk that their jobs no longer use: other instances may have taken the jobs over
  * while this one was lost, and run them in worktrees of their own. Saves what is not pushed, then removes them.
  */
-export const removeOrphans = async (
-  deps: Dependencies,
-  retries: Retries,
-  signal: AbortSignal,
-): Promise<void> => {
+export const removeOrphans = async (deps: Dependencies, retries: Retries, signal: AbortSignal) => {
   const at = deps.now().getTime();
   for (const id of await deps.repos.listWorktreeIds()) {
     if (signal.aborted) return;
@@ -28,10 +24,7 @@ export const removeOrphans = async (
   }
 };
 
-/**
- * `taken`: another instance made the worktree again; `left`: its removal had begun, or its record is gone; `thrown`: a
- * throwaway one whose job has ended.
- */
+/** `taken`: made again elsewhere; `left`: its removal had begun, or it has no record; `thrown`: throwaway, its job has ended. */
 type Reason = "taken" | "left" | "thrown";
 
 const removeOrphan = async (deps: Dependencies, id: string): Promise<void> => {

@@ -89,10 +89,7 @@ export const createPreparing = (deps: Dependencies) => {
 
   return {
     /** Resolves to the id of the new worktree, ready or, when that takes long, still being prepared. */
-    prepare: async (
-      input: { repo_url: string; base_ref: string },
-      context: RequestContext,
-    ): Promise<string> => {
+    prepare: async (input: { repo_url: string; base_ref: string }, context: RequestContext) => {
       await deps.admit();
       const url = repos.parseUrl(input.repo_url);
       if (input.base_ref !== "") repos.checkRef(input.base_ref);

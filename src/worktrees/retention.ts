@@ -9,11 +9,7 @@ import { lockForRemoval, removeWorktree } from "./removal.ts";
 const recordTtl = 86_400_000;
 
 /** One round: removes expired prepared worktrees, and finishes removals that a crash cut short. */
-export const applyRetention = async (
-  deps: Dependencies,
-  retries: Retries,
-  signal: AbortSignal,
-): Promise<void> => {
+export const applyRetention = async (deps: Dependencies, retries: Retries, signal: AbortSignal) => {
   const { records, settings, now, log } = deps;
   for (const record of await records.list()) {
     if (signal.aborted) return;
@@ -55,11 +51,7 @@ const removeIfDue = async (deps: Dependencies, id: string): Promise<void> => {
  * Called when the time of a job's worktree is over. Those of its further repositories go first. The job's own worktree is saved and removed; a prepared one only
  * notes its last use. The caller keeps jobs out of it, until `lost` aborts.
  */
-export const releaseWorktree = async (
-  deps: Dependencies,
-  job: JobRecord,
-  lost: AbortSignal,
-): Promise<void> => {
+export const releaseWorktree = async (deps: Dependencies, job: JobRecord, lost: AbortSignal) => {
   const id = job.worktree_id ?? job.id;
   for (const { worktreeId } of await deps.repos.furtherWorktrees(id)) {
     const further = await lookUp(deps, worktreeId);

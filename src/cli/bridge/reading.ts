@@ -11,7 +11,7 @@ import { oneLine } from "../../view/sanitise.ts";
 import { transcriptViews } from "../../view/transcripts.ts";
 import { usageError, type ExitCode } from "../failure.ts";
 import { interruptible } from "../interruption.ts";
-import type { Asked } from "../operation-commands.ts";
+import { inCommands, type Asked } from "../operation-commands.ts";
 import { note, printAnswer } from "../print.ts";
 
 type Json = { json?: boolean };
@@ -90,13 +90,6 @@ const unknownLine = ([kind, lines]: [string, number]): string =>
 export const version = async ({ json }: Json): Promise<ExitCode> =>
   printAnswer({ name: "bridge", version: number }, json, () => `bridge ${number}`);
 
-/** Messages name tools; in a shell the commands that are the same. */
-const inCommands = (message: string): string =>
-  message.replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (word) => {
-    const command = Object.entries(transcriptOperations).find(([name]) => name === word)?.[1].command;
-    return command === undefined ? word : `bridge ${command.name}`;
-  });
-
 const withBridge = async (
   work: (bridge: OpenBridge, context: RequestContext) => Promise<ExitCode>,
 ): Promise<ExitCode> => {
@@ -107,9 +100,10 @@ const withBridge = async (
       await using bridge = await openBridge({ settings, env: process.env, quiet: true });
       return await work(bridge, { signal, principal: "open" });
     } catch (error) {
-      throw error instanceof ServiceError
-        ? new ServiceError(error.code, inCommands(error.message), { cause: error })
-        : error;
+      if (!(error instanceof ServiceError)) throw error;
+      // Messages name tools; in a shell the commands that are the same.
+      const message = inCommands(error.message, "bridge", transcriptOperations);
+      throw new ServiceError(error.code, message, { cause: error });
     }
   });
 };

@@ -81,10 +81,7 @@ const loadedAgent = async (client: Client, talk: TalkOptions): Promise<string> =
 
 type OneTurn = { client: Client; talk: TalkOptions; message: string; json: boolean; isNew: boolean };
 
-/**
- * Sends the message and prints the answer on stdout (`json`: its chunks, one a line) and notes on stderr. Throws
- * failures.
- */
+/** Sends the message, prints the answer on stdout (`json`: its chunks, one a line), notes on stderr. Throws failures. */
 const oneTurn = async ({ client, talk, message: question, json, isNew }: OneTurn): Promise<ExitCode> => {
   const view = json
     ? quietView(process.stderr)

@@ -78,9 +78,7 @@ const isLive = ({ live, hide }: TalkOptions): boolean => live && !hide.has("narr
 /** Header values are bytes, each written as a character. */
 const asHeader = (id: string): string => Buffer.from(id, "utf8").toString("latin1");
 
-/**
- * Whether the service accepts this as an id of a conversation or user. It takes `{{…}}` for a template of a chat UI.
- */
+/** Whether the service accepts this as an id of a conversation or user. It takes `{{…}}` for a template of a chat UI. */
 export const isName = (id: string): boolean =>
   /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\uFFFD]{1,256}$/u.test(id) && id.trim() === id && !/\{\{.*\}\}/.test(id);
 

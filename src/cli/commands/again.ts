@@ -1,11 +1,10 @@
 import { retryInput } from "../../client/again.ts";
-import type { Client } from "../../client/client.ts";
 import { isFinal, type Job } from "../../contract/job.ts";
 import { continueInput } from "../../contract/message.ts";
 import type { RunOptions } from "../../contract/run-options.ts";
 import { connect } from "../connect.ts";
 import { CliError, usageError, type ExitCode } from "../failure.ts";
-import { resolveJobId } from "../job-id.ts";
+import { findJob } from "../job-id.ts";
 import { note } from "../print.ts";
 import { repositoryOf } from "./input.ts";
 import { optionsOf, type JobFlags } from "./job-options.ts";
@@ -24,7 +23,7 @@ type AgainFlags = JobFlags & {
 /** `svc retry`: the same task once more, from the start. */
 export const retry = async (word: string, flags: AgainFlags): Promise<ExitCode> => {
   const { client, gitHost } = connect();
-  const job = await find(client, word);
+  const job = await findJob(client, word);
   if (!isFinal(job.status))
     throw new CliError(
       `Job ${job.id} is ${job.status}: wait for its end (svc wait ${job.id}), or cancel it first`,
@@ -52,13 +51,9 @@ const placeIn = (job: Job, { repo, baseRef }: AgainFlags, gitHost: string) =>
   };
 
 /** `svc continue`: another task for the agent that ran the job, in its session, worktree and branch. */
-export const continueJob = async (
-  word: string,
-  argument: string | undefined,
-  flags: AgainFlags,
-): Promise<ExitCode> => {
+export const continueJob = async (word: string, argument: string | undefined, flags: AgainFlags) => {
   const { client } = connect();
-  const job = await find(client, word);
+  const job = await findJob(client, word);
   if (job.session_id === null)
     throw new CliError(
       `The agent of job ${job.id} had not begun, so there is nothing to continue: svc retry ${job.id}`,
@@ -82,6 +77,3 @@ const withFlags = <Input extends { options?: Partial<RunOptions> }>(
   allow_hosts: [...job.allow_hosts, ...(flags.allowHost ?? [])],
   ...optionsOf(flags, input.options),
 });
-
-const find = async (client: Client, word: string): Promise<Job> =>
-  (await client.get_job({ job_id: await resolveJobId(client, word) })).job;

@@ -4,7 +4,7 @@ import { views } from "../../view/views.ts";
 import { askedText, waitingLine } from "../../view/waiting.ts";
 import { askPerson, labelsOf, type Said } from "../answering.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, usageError, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, usageError } from "../failure.ts";
 import { findJob } from "../job-id.ts";
 import { printAnswer } from "../print.ts";
 import { readText } from "./input.ts";
@@ -20,11 +20,7 @@ type AnswerFlags = {
 };
 
 /** `svc answer`: what was said on the command line, or else on the terminal. */
-export const answer = async (
-  word: string,
-  words: string | undefined,
-  flags: AnswerFlags,
-): Promise<ExitCode> => {
+export const answer = async (word: string, words: string | undefined, flags: AnswerFlags) => {
   checkFlags(words, flags);
   const { client } = connect();
   const job = await findJob(client, word);

@@ -117,10 +117,7 @@ const hasNothing = (job: Job): boolean =>
   !isPushed(job) &&
   (job.commit_sha === null || job.diff_stat?.files === 0);
 
-/**
- * Makes or forwards the local branch. Commits and edits of the user stay: git refuses where they are in the way. `before`: what
- * the remote had of it, which a rewritten branch replaces.
- */
+/** Makes or forwards the local branch; git refuses where a user's edits are in the way. `before`: the remote's last tip. */
 const switchTo = async (branch: string, tip: string, before: string): Promise<void> => {
   const own = await git(["rev-parse", "--verify", "--quiet", `refs/heads/${branch}`]);
   if (!own.ok) return void (await requireGit("switch", ["switch", "--quiet", "--create", branch, tip]));

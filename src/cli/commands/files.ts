@@ -8,18 +8,14 @@ import { bytes, list } from "../../view/columns.ts";
 import type { Layout } from "../../view/paint.ts";
 import { oneLine } from "../../view/sanitise.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, type ExitCode, usageError } from "../failure.ts";
+import { CliError, exitCode, usageError } from "../failure.ts";
 import { resolveJobId, rememberJob } from "../job-id.ts";
 import { note, printAnswer } from "../print.ts";
 
 type Options = { output?: string; force?: boolean; json?: boolean };
 
 /** `svc files` */
-export const files = async (
-  word: string,
-  path: string | undefined,
-  { output, force, json }: Options,
-): Promise<ExitCode> => {
+export const files = async (word: string, path: string | undefined, { output, force, json }: Options) => {
   const { client } = connect();
   if (path === undefined && output !== undefined) throw usageError("-o needs the path of a file");
   const answer = await client.list_files({ job_id: await resolveJobId(client, word) });

@@ -17,10 +17,7 @@ import { pauseNote } from "../../view/waiting.ts";
 type LogsOptions = { follow?: boolean; json?: boolean };
 
 /** `svc logs`: what happened so far, or with `follow` until the job has ended. */
-export const logs = async (
-  word: string,
-  { follow = false, json = false }: LogsOptions,
-): Promise<ExitCode> => {
+export const logs = async (word: string, { follow = false, json = false }: LogsOptions) => {
   const { client } = connect();
   const job = await findJob(client, word);
   if (follow) return json ? printEvents(client, job.id) : waitForJob({ client, job, json });
@@ -73,10 +70,7 @@ const endLine = (job: Job): string => {
 };
 
 /** `svc open`: the pull request, or where there is none or `page` is set the page of the service; a URL without a screen. */
-export const open = async (
-  word: string | undefined,
-  { page = false }: { page?: boolean },
-): Promise<ExitCode> => {
+export const open = async (word: string | undefined, { page = false }: { page?: boolean }) => {
   const { client, baseUrl } = connect();
   let url = `${baseUrl}/ui/jobs`;
   if (word !== undefined) {

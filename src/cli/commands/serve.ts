@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { loadSettings, type LoadedSettings } from "../../config/settings.ts";
 import { serviceTitle } from "../../lib/process/marker.ts";
-import type { Orchestrator } from "../../main/orchestrator.ts";
 import { serviceName, version } from "../../main/version.ts";
 import { exitCode, type ExitCode } from "../failure.ts";
 import { catchInterruption } from "../interruption.ts";
@@ -47,10 +46,7 @@ export const serve = async ({ host, port }: ServeOptions): Promise<ExitCode> => 
 };
 
 /** Each import is a good part of the program: only the one that runs is loaded. */
-const start = async (
-  asked: LoadedSettings & { env: NodeJS.ProcessEnv },
-  signal: AbortSignal,
-): Promise<Pick<Orchestrator, "url" | "mustEnd" | "stop">> => {
+const start = async (asked: LoadedSettings & { env: NodeJS.ProcessEnv }, signal: AbortSignal) => {
   if (asked.settings.transport === "stdio") {
     const { startStdio } = await import("../../main/stdio.ts");
     return await startStdio(asked, signal);

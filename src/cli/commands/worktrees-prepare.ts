@@ -11,10 +11,7 @@ import type { Asked } from "../operation-commands.ts";
 import { layoutOf, note, print, printJson } from "../print.ts";
 import { repositoryOf } from "./input.ts";
 
-/**
- * `svc worktrees prepare`: waits until the worktree is ready, or has failed. Without a terminal it prints only the id,
- * for a shell variable.
- */
+/** `svc worktrees prepare`: waits until it is ready, or failed. Without a terminal it prints only the id, for a variable. */
 export const worktreesPrepare = async ({ input: asked, flags }: Asked): Promise<ExitCode> => {
   const { repo_url: url, base_ref } = asked as { repo_url: string; base_ref?: string };
   if (url.trim() === "") throw usageError("The URL is empty: give that of a git repository, or a path");

@@ -1,7 +1,4 @@
-/**
- * The help for a terminal of so many columns. Paragraphs and rows of a list are broken anew between words; a command is
- * broken with a backslash, so that it can still be copied.
- */
+/** The help for a terminal of so many columns, broken anew between words; commands with a backslash, to be copied. */
 export const fitted = (help: string, columns: number): string => {
   if (help.split("\n").every((line) => line.length <= columns)) return help;
   const lines = help.replaceAll(/(?<=^\S.*)\n(?=\S)/gm, " ").replaceAll(/(?<=^ {2}\d.*)\n {7}/gm, " ");

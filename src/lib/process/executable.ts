@@ -6,10 +6,7 @@ export type Executable =
   | { ok: true; path: string }
   | { ok: false; code: "not_found" | "not_executable"; message: string };
 
-/**
- * The file of a command: the command itself when it has a slash, otherwise the first executable of that name on `path` (a
- * PATH variable). The message of a failure is a sentence for the user.
- */
+/** The file of a command: itself with a slash, else the first executable on `path` (a PATH). Failures are sentences. */
 export const findExecutable = async (command: string, path: string): Promise<Executable> => {
   if (command.includes("/")) return check(resolve(command));
   let refused: Executable | null = null;

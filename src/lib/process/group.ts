@@ -2,9 +2,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { familyOf, processTable, type ProcessRow } from "./table.ts";
 
 /**
- * Ends a process group: TERM, then KILL for what is left after the grace (0: at once). Resolves when no member is alive (zombies do not
- * count), or 2 s after the KILL. Returns the family before the first signal: processes that had left the group lose their
- * parent by it and cannot be found afterwards.
+ * Ends a process group: TERM, then KILL after the grace (0: at once). Resolves when no member is alive, or 2 s after the
+ * KILL. Returns the family before the first signal: processes that had left the group cannot be found afterwards.
  */
 export const endGroup = async (group: number, graceSeconds: number): Promise<ProcessRow[]> => {
   const family = await familyOfGroup(group);

@@ -33,10 +33,7 @@ export type Fence = {
   writable: readonly string[];
   /** Directories whose names, and the names in all below them, it may list. Absent: none. */
   listed?: readonly string[];
-  /**
-   * Bytes of a /dev/shm of its own, which hides the machine's. It gets terminals of its own as well. Null or absent: it has no
-   * mounts of its own.
-   */
+  /** Bytes of a /dev/shm of its own, with terminals of its own. Null or absent: it has no mounts of its own. */
   sharedBytes?: number | null;
   /** TCP ports to which it may connect, on any host. */
   ports: readonly number[];

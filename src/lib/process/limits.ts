@@ -24,9 +24,8 @@ export type Limited = AsyncDisposable & {
 };
 
 /**
- * Limits for one run: by control groups where they can be made, else by rlimits. In any case the kernel, when memory is
- * short, ends the run before the service. `countsApart`: the run has a user namespace of its own, in which its user's processes
- * are counted. `name`: of its control groups.
+ * Limits for one run: by control groups where they can be made, else by rlimits. When memory is short the kernel ends the run
+ * before the service. `countsApart`: the run has a user namespace, in which its processes are counted.
  */
 export const limit = async (asked: Limits, countsApart: boolean, name: string): Promise<Limited> => {
   const groups = await (own ??= ownGroups());

@@ -65,10 +65,7 @@ export type SupervisedProcess = {
   /** Null when the process ended before it could be read; rejects when it lives and cannot be identified. */
   identity: Promise<ProcessIdentity | null>;
   stdin: Writable;
-  /**
-   * Both must be read to the end: a full pipe stalls the process. Listen to them before the first await: output without a
-   * listener is lost when the process has exited.
-   */
+  /** To be read to the end, with listeners before the first await: a full pipe stalls, and unheard output is lost. */
   stdout: Readable;
   stderr: Readable;
   /** Resolves, never rejects, when the process and everything that it started have ended. */
@@ -167,10 +164,7 @@ type Watched = {
 };
 
 /** Follows the process until nothing that it started is left. */
-const watchEnd = (
-  child: Child,
-  { exited, marker, group, descendants, box }: Watched,
-): { promise: Promise<EndedProcess>; stop: SupervisedProcess["stop"] } => {
+const watchEnd = (child: Child, { exited, marker, group, descendants, box }: Watched) => {
   let groupEnded: Promise<ProcessRow[]> = Promise.resolve([]);
   const overdue = Promise.withResolvers<void>();
   const drained = Promise.all([child.stdout, child.stderr].map(closed)).then(() => false);
@@ -280,9 +274,8 @@ const closed = (stream: Readable): Promise<void> =>
   });
 
 /**
- * Command prefix that makes the kernel send TERM to a process when its parent dies, so that a killed service leaves no
- * agents running: util-linux `setpriv`, which preserves the pid. Empty where it is missing (or BusyBox's, which lacks the
- * option); recovery at the next start then ends the agents.
+ * Command prefix that makes the kernel send TERM to a process when its parent dies: a killed service leaves no agents.
+ * util-linux `setpriv` preserves the pid. Empty where it is missing; recovery then ends the agents.
  */
 const parentDeathSignal = (): Promise<string[]> =>
   (deathPrefix ??= promisify(execFile)("setpriv", [...deathOptions, "true"]).then(

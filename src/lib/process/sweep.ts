@@ -16,9 +16,8 @@ type Named = Pick<ProcessRow, "pid" | "name">;
 const milliseconds = { betweenScans: 15, fromTermToKill: 200, patience: 1000, limit: 10_000 };
 
 /**
- * Ends every process that carries the marker, whatever its group, session or parent: TERM, KILL after 200 ms, until two scans
- * in a row find nothing. Only processes whose environment has exactly `NAME=VALUE` are ended, and the `known` ones: those of the
- * run whose environment may lack the marker.
+ * Ends every process that carries the marker, exactly `NAME=VALUE` in its environment, whatever its group or parent, and the
+ * `known` ones, which may lack it: TERM, KILL after 200 ms, until two scans in a row find nothing.
  */
 export const sweep = async (marker: Marker, known: readonly ProcessRow[] = []): Promise<SweepReport> => {
   const startedAt = performance.now();

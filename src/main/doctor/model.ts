@@ -28,9 +28,8 @@ export const askModel = async (request: Diagnosis): Promise<string> => {
 };
 
 /**
- * Sends the model's address one request that costs nothing, as the door of a sandbox would: for the list of models. A
- * subscription's token may not be good for that: with it goes an empty count of tokens, which gets 400. The body of the
- * answer is not read, and a redirect is not followed.
+ * Sends the model's address one request that costs nothing, as the door of a sandbox would: for the list of models; with a
+ * subscription's token an empty count of tokens, which gets 400. Its body is not read, no redirect followed.
  */
 const askAddress = async ({ settings, signal }: Diagnosis, limitMs: number): Promise<string> => {
   const agentOauthToken = settings.agentOauthToken ?? (await loginToken(settings));
