@@ -33,8 +33,6 @@ export const createTailBuffer = (maxBytes: number) => {
   };
 };
 
-export type TailBuffer = ReturnType<typeof createTailBuffer>;
-
 /** The end of a text in at most `maxBytes` of UTF-8, with the marker in front if it fits. `cut`: its front is missing. */
 export const cutFront = (text: string, maxBytes: number, cut = false): string => {
   const bytes = Buffer.from(text);

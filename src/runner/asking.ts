@@ -47,7 +47,7 @@ export const answerAsk = async (job: Asker, ask: Ask, asking: Asking): Promise<v
 const maxPlanBytes = 51_200;
 
 /** The answer for an agent whose CLI has lost the question. */
-export const answerText = (given: Answer): string => {
+const answerText = (given: Answer): string => {
   if (given.kind === "answers") {
     const lines = Object.entries(given.answers).map(
       ([question, words]) => `- ${question}: ${[words].flat().join(", ")}`,

@@ -19,9 +19,7 @@ import { reservePorts } from "../place/ports.ts";
 import { createSandbox, type Allowed, type Run, type Sandbox } from "./sandbox.ts";
 
 type Mode = "bwrap" | "landlock";
-
-const commandLines = async (): Promise<string[]> =>
-  (await promisify(execFile)("ps", ["-eo", "args="])).stdout.split("\n");
+const execute = promisify(execFile);
 const sandboxes = {
   bwrap: await createSandbox("bwrap"),
   landlock: await createSandbox("landlock"),
@@ -34,8 +32,7 @@ const nothing: Allowed = {
   memoryBytes: null,
   processes: null,
 };
-const path = "/usr/bin:/bin";
-const word = "the-word-of-this-run";
+const [path, word] = ["/usr/bin:/bin", "the-word-of-this-run"];
 
 const enter = async ({ enter }: Sandbox, more: Partial<Run>) => {
   const { cwd = await temporaryDirectory() } = more;
@@ -178,7 +175,7 @@ describe.each<Mode>(["bwrap", "landlock"])("%s", (mode) => {
     expect(await run(descriptors, wall)).toBe(await run(descriptors, null));
     expect(await readFile(join(worktree, "f"), "utf8")).toBe("x\n");
     expect(existsSync(join(own, "f"))).toBe(false);
-    await until(async () => !(await commandLines()).includes("sleep 1001"));
+    await until(async () => !(await execute("ps", ["-eo", "args="])).stdout.includes("\nsleep 1001\n"));
   });
 
   test("a path that is missing, or a link to what is the service's alone, is left out and said", async () => {
@@ -376,9 +373,8 @@ test("under Landlock the door answers nobody who does not say the word of the ru
   const ask = async (...args: string[]): Promise<string> => {
     const quiet = ["-s", "-m", "10", "-o", "/dev/null", "-w", "%{http_code} %{http_connect}\n", ...args];
     // curl counts a refused tunnel as its own failure.
-    const script = 'curl "$@" || :';
-    const sh = ["-c", script, "sh", ...quiet];
-    return (await promisify(execFile)("/bin/sh", sh, { env: { PATH: path } })).stdout.trim();
+    const sh = ["-c", 'curl "$@" || :', "sh", ...quiet];
+    return (await execute("/bin/sh", sh, { env: { PATH: path } })).stdout.trim();
   };
   const without = `http://${proxy.host}`;
   const wrong = `http://run:another@${proxy.host}`;
@@ -393,8 +389,8 @@ test("under Landlock the door answers nobody who does not say the word of the ru
 });
 
 test("under Landlock temporary files and HOME are the run's alone, and go with it", async () => {
-  const script =
-    'echo a > "$TMPDIR/f" && echo b > "$HOME/f" && chmod 0 "$HOME" && echo wrote; echo c > /tmp/f';
+  const own = 'echo a > "$TMPDIR/f" && echo b > "$HOME/f" && chmod 0 "$HOME"';
+  const script = `${own} && echo wrote; echo c > /tmp/f`;
   const { output, entered } = await run("landlock", script);
   expect(output).toMatch(/wrote[\s\S]*\/tmp\/f: Permission denied/);
   const { HOME = "", TMPDIR = "" } = entered.env;

@@ -214,8 +214,6 @@ export const createCollector = (options: Options) => {
   };
 };
 
-export type Collector = ReturnType<typeof createCollector>;
-
 type Look = { signal: AbortSignal; tally: ReturnType<typeof createTally> };
 
 /** Stores what is new in a file. @returns why the file could not be read; "overtaken": another process was faster */
