@@ -46,7 +46,7 @@ const keptHere = ({ branch, repoUrl }: Worktree): string =>
 
 type Push = (options: string[], ...refs: string[]) => Promise<void>;
 
-/** Pushes when no commit of others is left behind; false: the branch is checked out there. One that moved meanwhile is fetched and looked at again. */
+/** Pushes when no commit of others is left behind, also after the branch moved. False: it is checked out there. */
 const pushUnderLease = async (
   context: GitContext,
   worktree: Worktree,
