@@ -4,6 +4,7 @@ import type { EngineEvent } from "./engine.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import { createAnswerDigest } from "./answer-digest.ts";
 import { orAborted } from "../lib/wait.ts";
+import { toJson } from "../lib/well-formed.ts";
 import type { ChatTurn, ChatRequest } from "./chat.ts";
 import { createChunks, doneEvent, errorEvent, type AnswerHead, publicUsage } from "./chunks.ts";
 import { type Delta, contentOf, isLive, shows } from "./delta.ts";
@@ -214,7 +215,7 @@ export const createCompletionObject = ({ id, created, model }: AnswerHead) => {
         refusal: null,
         ...(reasoning.length > 0 && { reasoning_content: reasoning.join("") }),
       };
-      return JSON.stringify({
+      return toJson({
         id,
         object: "chat.completion",
         created,
