@@ -48,9 +48,10 @@ export const flagWords = (sentence: string): string =>
   sentence
     .replaceAll(/\bGET \/jobs\/([\w-]+)\/files\b/g, "svc files $1")
     .replaceAll(
-      /\b(?:options\.(\w+)|(?:base_ref|file_path|max_age_hours|repo_url|session_id|worktree_id)\b)/g,
-      (name, option?: string) => flagOf(option ?? name),
+      /\b(base_ref|file_path|max_age_hours|session_id|worktree_id)\b/g,
+      (name) => `--${name.replaceAll("_", "-")}`,
     )
+    .replaceAll(/\b(?:options\.(\w+)|repo_url\b)/g, (name, option?: string) => flagOf(option ?? name))
     .replaceAll(/\b(use|with) force\b/gi, "$1 --force");
 
 const flagOf = (name: string): string => `--${optionFlags[name] ?? name.replaceAll("_", "-")}`;

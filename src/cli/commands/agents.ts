@@ -5,7 +5,6 @@ import { untilAnswered } from "../../client/completion.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { createFleet } from "../../fleet/create-fleet.ts";
 import type { Remote } from "../../fleet/fleet.ts";
-
 import { suggestion } from "../../lib/nearest.ts";
 import type { LocalAgent } from "../../main/local-agents.ts";
 import { baseUrlOf } from "../connect.ts";
