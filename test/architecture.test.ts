@@ -166,7 +166,7 @@ test(`every file has at most ${longest} lines`, () => {
 /** Lines that each room may have, tests and fixtures apart. Who needs more raises the number in the same commit and says why. */
 const budgets: Record<string, number> = {
   agents: 3534,
-  chat: 2602,
+  chat: 2603,
   cli: 4931,
   client: 666,
   companions: 250,
