@@ -45,7 +45,7 @@ const removeOrphan = async (deps: Dependencies, id: string): Promise<void> => {
   const { ref, kept } = isSafe ? { ref: null, kept: [] } : await repos.salvage(worktree, name, signal);
   if (ref !== null) {
     const message = `What was left of an earlier run on the instance ${settings.podName} is saved under ${ref}`;
-    for (const { jobId } of await jobs.usesOfWorktree(id))
+    for (const { jobId } of await jobs.usesOfWorktree(mainId(id)))
       await jobs.update(jobId, { status: jobStatuses }, ({ warnings }) => ({
         warnings: [...warnings, message],
       }));
