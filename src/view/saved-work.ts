@@ -21,7 +21,8 @@ export const savedWork = ({ ref: given, gitDir, id }: SavedWork): string => {
 };
 
 /**
- * Excludes what the remote had when it was saved. Saved work may be a merge (of the agent's HEAD, its branch and earlier
- * saves), of which git shows nothing without `--diff-merges`.
+ * Excludes what the remote had when it was saved; in a cached clone of an earlier version the remote's branches, but not
+ * those of jobs: they contain the work of a job that failed after its push. Saved work may be a merge (of the agent's HEAD,
+ * its branch and earlier saves), of which git shows nothing without `--diff-merges`.
  */
-const beyondBase = "--not --glob=bases";
+const beyondBase = "--not --glob=bases --exclude='origin/service/*' --remotes";
