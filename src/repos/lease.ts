@@ -50,11 +50,13 @@ export const compareWithRemote = async (
   const all = await listCommits(context, worktree, [tip, `^${theirs}`]);
   const copied = new Set(all.right.map(({ author }) => author));
   const missing = foreign.filter(({ author }) => !copied.has(author));
-  // Nothing is shown of a commit without changes of its own, such as the merge of a host that updates a branch.
+  // No path follows a commit without changes of its own, such as the merge of a host that updates a branch.
   const input = missing.map(({ id }) => `${id}\n`).join("");
   const show = ["diff-tree", "--stdin", "--root", "-r", "-c", "--name-only"];
   const shown = (await runGit(context, worktree.ownDir, show, { input })).stdout.split("\n");
-  return { lost: missing.flatMap(({ id, label }) => (shown.includes(id) ? [label] : [])), own };
+  const isPath = (line = ""): boolean => line !== "" && missing.every(({ id }) => id !== line);
+  const changing = missing.filter(({ id }) => shown.includes(id) && isPath(shown[shown.indexOf(id) + 1]));
+  return { lost: changing.map(({ label }) => label), own };
 };
 
 /** `left`: only the first side of a symmetric difference has them. */
