@@ -275,7 +275,7 @@ describe("checks of a job's work", () => {
     await job.remote.commit({ ".svc/checks.yml": "checks: [{name: theirs}]" });
     const { patch } = await job.execute();
     expect(patch).toMatchObject({ failure_reason: "profile_invalid" });
-    expect(patch.error).toContain(".svc/checks.yml: checks.0.run must be text");
+    expect(patch.error).toContain(".svc/checks.yml: checks[0].run must be text");
     expect((await job.stored()).session_id).toBeNull();
   });
 
