@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1130,
   place: 1274,
   profiles: 2359,
-  repos: 5888,
+  repos: 5890,
   runner: 2629,
   sandbox: 1550,
   secrets: 460,
