@@ -18,7 +18,7 @@ import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { tipAtRemote } from "./lease.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
-import { pathList } from "./path-bytes.ts";
+import { pathList, pathText } from "./path-bytes.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
 import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
@@ -39,7 +39,7 @@ export const inspectWorktree = async (context: GitContext, worktree: Worktree): 
   const unsaved = await unsavedCommits(context, worktree, { agent });
   const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
   const dirty = tree !== headTree || head !== tip;
-  const paths = files.map(({ path }) => path);
+  const paths = files.map(({ path }) => pathText(path));
   return { dirty, head, ahead: Number(count), diffStat, paths, kept, hasOtherCommits };
 };
 
@@ -85,7 +85,7 @@ export const checkOutCommit = (
     const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
     await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
     await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
-    return changed.map((file) => file.path);
+    return changed.map(({ path }) => pathText(path));
   });
 
 /** The text of a file of the commit that the work began with; null: it has none. @throws RepoError when it is too large */
