@@ -194,8 +194,8 @@ const shell = (run: string): string => `scenario: shell ${JSON.stringify({ run }
 /** Further repositories of a job, as it is submitted with them. */
 const further = (...urls: string[]) => ({
   repositories: urls.map((repo_url) => {
-    const none = { path: null, branch: null, base_sha: null, commit_sha: null, pr_url: null, error: null };
-    return { repo_url, base_ref: "", ...none };
+    const none = { path: null, branch: null, base_sha: null, commit_sha: null, pr_url: null };
+    return { repo_url, base_ref: "", ...none, cached_clone: null, error: null };
   }),
 });
 

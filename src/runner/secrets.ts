@@ -61,13 +61,15 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
 
   /** Removes or restores what was made below `root` since then and holds a value. Resolves to the files, each with its secret. */
   const clean = async (root: string, { worktree, secrets, since, signal }: Cleaning): Promise<string[]> => {
+    const values = valuesInside(secrets, worktree.repoUrl);
+    if (values.length === 0) return [];
     const isTree = root === worktree.path;
     const names = (await readdir(root, { encoding: "buffer" })).filter(
       (name) => !isTree || name.toString() !== ".git",
     );
     const placeOf = (file: Buffer) => Buffer.concat([Buffer.from(`${root}/`), file]);
     const hits: Hit[] = [];
-    for await (const hit of filesWithSecret(root, names, valuesInside(secrets, worktree.repoUrl), signal))
+    for await (const hit of filesWithSecret(root, names, values, signal))
       if (((await lstat(placeOf(hit.file)).catch(() => null))?.ctimeMs ?? 0) >= since) hits.push(hit);
     const files = isTree ? hits.map(({ file }) => file.toString("latin1")) : [];
     const restored = files.length > 0 ? await repos.restoreFiles(worktree, files, signal) : [];
@@ -97,7 +99,7 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
         found.push(...(await clean(root, { ...asked, worktree: main })));
       for (const { name, worktree } of others)
         found.push(...(await clean(worktree.path, { ...asked, worktree })).map((file) => `${name}/${file}`));
-      await rm(markOf(main));
+      await rm(markOf(main), { force: true });
     } catch (cause) {
       signal.throwIfAborted();
       throw new SetupError(message(cause), { retryable: false, cause });
