@@ -150,7 +150,7 @@ test("what only a further repository has is delivered later as a change, with ad
   const lib = await host.createRepository("acme", "moving");
   await git(lib.directory, "branch", "release", "main");
   const repositories = [{ repo_url: lib.url, base_ref: "release" }];
-  const refused = async (how: number, asked: object, task: string) => {
+  const refused = async (how: 403 | 422, asked: Record<string, unknown>, task: string) => {
     using _refusal = host.refuse({ what: "pull_request", how, message: "Not here" });
     return await runJob(service, task, asked);
   };
