@@ -298,14 +298,15 @@ test("what the checkout or the agent made is not taken for what commands left", 
 });
 
 test("a setup that leaves one in a further repository fails its job, and names the repository", async () => {
-  const lib = await makeRemote();
-  const run = "for d in ../*; do echo $SETUP_SECRET > $d/left.ignored; done";
+  const lib = await makeRemote({ "own.txt": "own\n" });
+  const run = "for d in ../*; do echo $SETUP_SECRET | tee $d/left.ignored >> $d/own.txt; done";
   const job = await claimWith({ run: [run] }, [], undefined, secrets, further(lib.url));
   const { patch } = await job.execute();
   expect(patch.failure_reason).toBe("setup_failed");
-  expect(patch.error).toMatch(
-    /in left.ignored \(SETUP_SECRET\), [\w-]+\/left.ignored \(SETUP_SECRET\), which/,
-  );
+  expect(patch.error).toMatch(/ left.ignored \(SETUP_SECRET\),.* [\w-]+\/left.ignored \(SETUP_SECRET\)/);
+  // One of the repository is restored.
+  const [entry] = (await job.stored()).repositories;
+  expect(await readFile(join(String(entry?.path), "own.txt"), "utf8")).toBe("own\n");
 });
 
 test("what the remote has is not searched", async () => {
