@@ -58,7 +58,7 @@ export const JobDiff = z
       insertions: z.int().meta({ example: 3 }),
       deletions: z.int().meta({ example: 2 }),
     }),
-    files: z.array(ChangedFile).describe("The first 1,000 changed files"),
+    files: z.array(ChangedFile).describe("1,000 changed files at most: those left out, then the first"),
     diff: z.string().meta({ description: "The change in the format that was asked for", example: patch }),
     truncated: z.boolean().meta({
       description: "diff lacks files: those that are left_out, or names and statistics beyond max_bytes",

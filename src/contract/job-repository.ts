@@ -21,6 +21,7 @@ export const JobRepository = z
     branch: z.string().nullable(),
     base_sha: z.string().nullable().describe("Commit at which its branch began; null: not yet"),
     commit_sha: z.string().nullable(),
+    cached_clone: z.string().nullable().describe("Where its work is kept; null: it was pushed"),
     pr_url: z.string().nullable(),
     error: z.string().nullable().describe("Why its work could not be delivered"),
   })

@@ -89,6 +89,7 @@ const workingRecord = ({
     branch: null,
     base_sha: null,
     commit_sha: null,
+    cached_clone: null,
     pr_url: null,
     error: null,
   })),

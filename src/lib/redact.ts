@@ -81,7 +81,10 @@ const plainForms = (secret: string): string[] =>
       ];
 
 /** A secret as it is, and as JSON, URLs and base64 write it, whatever stands around it there. */
-export const formsOf = (secret: string): string[] => {
+export const formsOf = (secret: string): string[] => [...wholeForms(secret), ...brokenForms(secret).flat()];
+
+/** Each has all of the secret. */
+export const wholeForms = (secret: string): string[] => {
   const text = secret.trim();
   return text.length < 6
     ? []
@@ -94,24 +97,24 @@ export const formsOf = (secret: string): string[] => {
       ];
 };
 
-/** Characters of a line that programs break base64 into. */
+/** Its base64, from the beginning of a line, as lines that programs break it into. */
+export const brokenForms = (secret: string): string[][] =>
+  inBase64(secret.trim(), 0).flatMap((whole) =>
+    whole.length > base64Line ? [whole.match(new RegExp(`.{8,${base64Line}}`, "g")) ?? []] : [],
+  );
+
 const base64Line = 76;
 
 /**
  * What base64 makes of a text that has so many bytes before it (0 to 2, of each three), without the characters at its ends
- * that other text decides, too; also as URLs have it. From the beginning of a line, line by line as well.
+ * that other text decides, too; also as URLs have it.
  */
 const inBase64 = (text: string, before: 0 | 1 | 2): string[] => {
   const bytes = Buffer.byteLength(text);
   const whole = Buffer.from(`${"-".repeat(before)}${text}`)
     .toString("base64")
     .slice(before === 0 ? 0 : before + 1, Math.floor(((before + bytes) * 8) / 6));
-  if (whole.length < 8) return [];
-  const lines =
-    before === 0 && whole.length > base64Line
-      ? (whole.match(new RegExp(`.{8,${base64Line}}`, "g")) ?? [])
-      : [];
-  return [whole, ...lines].flatMap((each) => [each, each.replaceAll("+", "-").replaceAll("/", "_")]);
+  return whole.length < 8 ? [] : [whole, whole.replaceAll("+", "-").replaceAll("/", "_")];
 };
 
 const escape = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

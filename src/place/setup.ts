@@ -159,7 +159,7 @@ export const createSetup = (deps: Dependencies) => {
       if (missing.length > 0) return { ...nothing, failure: lacking(missing) };
       const first = async () =>
         setup.run.length === 0 ? nothing : commands(scriptOf(setup.run), withPlain(setup, job, readOnly));
-      const values = valuesInside(secrets);
+      const values = valuesInside(secrets, worktree.repoUrl);
       const search = async (copy: string): Promise<void> => {
         const file = await findSecret(copy, [""], values, run.signal);
         if (file !== null) throw new InTheWay(`A secret's value is in ${file} of what the setup has made`);

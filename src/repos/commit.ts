@@ -16,8 +16,9 @@ import { listFiles } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
+import { tipAtRemote } from "./lease.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
-import { pathList } from "./path-bytes.ts";
+import { pathList, pathText } from "./path-bytes.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
 import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
@@ -38,7 +39,7 @@ export const inspectWorktree = async (context: GitContext, worktree: Worktree): 
   const unsaved = await unsavedCommits(context, worktree, { agent });
   const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
   const dirty = tree !== headTree || head !== tip;
-  const paths = files.map(({ path }) => path);
+  const paths = files.map(({ path }) => pathText(path));
   return { dirty, head, ahead: Number(count), diffStat, paths, kept, hasOtherCommits };
 };
 
@@ -84,7 +85,7 @@ export const checkOutCommit = (
     const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
     await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
     await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
-    return changed.map((file) => file.path);
+    return changed.map(({ path }) => pathText(path));
   });
 
 /** The text of a file of the commit that the work began with; null: it has none. @throws RepoError when it is too large */
@@ -112,21 +113,27 @@ export const pathsAtBase = async (
   return paths.filter((_, nth) => found[nth]);
 };
 
-/** A path of the commits that has one of the texts in its content or name; null: none has. A text is one line. */
+/** A path of the base, or of the branch at the remote, that has all lines of one of the texts, or such a name; null: none has. */
 export const pathWith = async (
   context: GitContext,
-  { ownDir }: Worktree,
-  { commits, texts }: { commits: readonly string[]; texts: readonly string[] },
+  worktree: Worktree,
+  texts: readonly string[][],
 ): Promise<string | null> => {
-  if (texts.length === 0) return null;
-  for (const commit of commits) {
+  const { ownDir, baseSha } = worktree;
+  const short = texts.filter(({ length }) => length === 1).flat();
+  const long = texts.filter(({ length }) => length > 1);
+  const searches = [{ lines: short, how: [] }, ...long.map((lines) => ({ lines, how: ["--all-match"] }))];
+  for (const commit of new Set([baseSha, await tipAtRemote(worktree)])) {
+    if (commit === null || texts.length === 0) continue;
     const listed = await runGit(context, ownDir, ["ls-tree", "-r", "-z", "--name-only", commit]);
-    const named = listed.stdout.split("\0").find((path) => texts.some((text) => path.includes(text)));
+    const named = listed.stdout.split("\0").find((path) => short.some((text) => path.includes(text)));
     if (named !== undefined) return named;
-    const args = ["grep", "--text", "--fixed-strings", "--name-only", "-z", "-f", "-", commit];
-    const input = texts.map((text) => `${text}\n`).join("");
-    const [first] = (await runGitOrNull(context, ownDir, args, { input }))?.stdout.split("\0") ?? [];
-    if (first !== undefined) return first.slice(commit.length + 1);
+    for (const { lines, how } of searches) {
+      const args = ["grep", "--text", "--fixed-strings", "--name-only", "-z", ...how, "-f", "-", commit];
+      const input = lines.map((line) => `${line}\n`).join("");
+      const [first] = (await runGitOrNull(context, ownDir, args, { input }))?.stdout.split("\0") ?? [];
+      if (first !== undefined) return first.slice(commit.length + 1);
+    }
   }
   return null;
 };

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
@@ -98,6 +99,31 @@ test("a file that does not fit hides no other: the largest are left out, and mar
   await plainGit(worktree.path, "apply", "--check", "--reverse", "../patch");
   const names = await ask(repos, worktree, { maxBytes: 18, format: "names" });
   expect(names).toMatchObject({ text: "a-lock.json\nb.txt\n", truncated: true });
+});
+
+test("a large file that only moved or has another mode is whole; names that are no UTF-8 shift nothing", async () => {
+  const large = (byte: string) => `\0${byte.repeat(5000)}`;
+  const { repos, worktree } = await makeWorktree({
+    "logo.png": large("l"),
+    "tool.bin": large("t"),
+    "video.bin": large("v"),
+    "a.txt": "a\n",
+  });
+  const { path } = worktree;
+  await mkdir(join(path, "assets"));
+  await rename(join(path, "logo.png"), join(path, "assets/logo.png"));
+  await rename(join(path, "video.bin"), join(path, "assets/film.bin"));
+  await write(path, { "assets/film.bin": large("v").replace("vv", "vw") });
+  await chmod(join(path, "tool.bin"), 0o755);
+  await write(path, { "a.txt": "b\n", "z.txt": "z\n" });
+  for (const byte of [0xe8, 0xe9])
+    await writeFile(Buffer.from(`${path}/caf${String.fromCharCode(byte)}.bin`, "latin1"), randomBytes(5000));
+  const change = await ask(repos, worktree, { maxBytes: 2000 });
+  const headings = change?.text.match(/^diff --git a\/\S+/gm)?.map((line) => line.slice(13));
+  expect(headings).toEqual(["a.txt", "logo.png", "tool.bin", "z.txt"]);
+  const left = change?.files.flatMap((file) => (file.left_out ? [file.path] : []));
+  expect(left).toEqual(["assets/film.bin", "caf\ufffd.bin", "caf\ufffd.bin"]);
+  expect(change).toMatchObject({ truncated: true, lossy: false });
 });
 
 test("many files that fit one by one and not together: the smallest are there, however the patch is read", () => {

@@ -10,6 +10,7 @@ import { objectsAt } from "./git-objects.ts";
 import { type OwnerFile, readOwner } from "./owner-file.ts";
 import { type Diff, type DiffRequest, savedDirOf } from "./repos.ts";
 import { createPatchReader } from "./patch-text.ts";
+import { pathBytes, pathText } from "./path-bytes.ts";
 import { withBorrower } from "./submodule.ts";
 import { repoKey } from "./url.ts";
 import { indexOf } from "./wall.ts";
@@ -41,11 +42,11 @@ const compareIn = async (context: GitContext, scratch: Scratch): Promise<Diff | 
   if (sides === null) return null;
   const { tree: to, ...rest } = sides;
   const between = { from: sides.base ?? emptyTree, to };
-  const files = await withSizes(context, gitDir, await changedFiles(context, gitDir, between));
+  const entries = await withSizes(context, gitDir, await changedFiles(context, gitDir, between));
   const compared = request.format === "patch" ? patchBetween : textBetween;
-  const { latin1, truncated } = await compared(context, gitDir, { ...between, ...request, files });
-  const bytes = Buffer.from(latin1, "latin1");
-  return { ...rest, files, text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
+  const { latin1, truncated } = await compared(context, gitDir, { ...between, ...request, entries });
+  const bytes = pathBytes(latin1);
+  return { ...rest, files: entries.map(fileOf), text: bytes.toString(), truncated, lossy: !isUtf8(bytes) };
 };
 
 type Scratch = { gitDir: string; cacheDir: string; owned: OwnerFile | null; request: DiffRequest };
@@ -89,12 +90,19 @@ const statuses: Record<string, ChangedFile["status"]> = {
 /** Git reads no larger file to compare its lines: it counts as binary. */
 const config: [string, string][] = [["core.bigFileThreshold", "64m"]];
 
+/** Its paths are bytes. */
 type Entry = ChangedFile & { ids: string[] };
+
+const fileOf = ({ ids: _ids, path, old_path: old, ...file }: Entry): ChangedFile => ({
+  ...file,
+  path: pathText(path),
+  old_path: old === null ? null : pathText(old),
+});
 
 /** The files that differ between two trees, with how many lines of each. Their sizes are not known yet. */
 export const changedFiles = async (context: GitContext, gitDir: string, { from, to }: Between) => {
   const args = [...compare, "-z", "--raw", "--numstat", from, to];
-  const { stdout } = await runGit(context, gitDir, args, { config });
+  const { stdout } = await runGit(context, gitDir, args, { config, encoding: "latin1" });
   const files = new Map<string, Entry>();
   const fields = stdout.split("\0").values();
   const next = (): string => fields.next().value ?? "";
@@ -121,34 +129,41 @@ const withSizes = async (context: GitContext, gitDir: string, entries: readonly 
   const all = entries.flatMap(({ ids }) => ids);
   const found = await objectsAt(context, gitDir, all);
   const sizeOf = (nth: number): number => found[nth]?.size ?? 0;
-  return entries.map(({ ids: _ids, ...file }, nth) => ({
-    ...file,
+  return entries.map((entry, nth) => ({
+    ...entry,
     size: Math.max(sizeOf(2 * nth), sizeOf(2 * nth + 1)),
   }));
 };
 
-/** Most paths that git is told to pass over: arguments have a length. */
-const mostPassedOver = 500;
+/** Most bytes of arguments that tell git what to pass over. */
+const mostPassedOver = 1_000_000;
 
-/** Whether no part of the file can fit, so that git need not compress or print it. */
-const cannotFit = (file: ChangedFile, maxBytes: number): boolean =>
-  file.size > maxBytes && (file.binary || ["added", "deleted"].includes(file.status));
+/** Whether no part of the file can fit, so that git need not compress or print it. A moved one without a change can. */
+const cannotFit = ({ size, binary, status, ids: [before, after] }: Entry, maxBytes: number): boolean =>
+  size > maxBytes && before !== after && (binary || ["added", "deleted"].includes(status));
 
 /** The patch of all files that fit; the others are marked. */
 const patchBetween = async (
   context: GitContext,
   gitDir: string,
-  { from, to, maxBytes, files }: Between & DiffRequest & { files: ChangedFile[] },
+  { from, to, maxBytes, entries }: Between & DiffRequest & { entries: Entry[] },
 ) => {
-  const passed = files.filter((file) => cannotFit(file, maxBytes)).slice(0, mostPassedOver);
-  for (const file of passed) file.left_out = true;
-  const paths = passed.flatMap(({ path, old_path }) => (old_path === null ? [path] : [path, old_path]));
-  const printed = files.filter(({ left_out }) => !left_out);
+  const passed: string[] = [];
+  let bytes = 0;
+  for (const entry of entries.filter((each) => cannotFit(each, maxBytes))) {
+    const paths = [entry.path, entry.old_path ?? []].flat().map(pathBytes);
+    bytes += paths.reduce((sum, path) => sum + path.length + 30, 0);
+    // Arguments are text.
+    if (bytes > mostPassedOver || !paths.every((path) => isUtf8(path))) continue;
+    entry.left_out = true;
+    passed.push(...paths.map((path) => `:(exclude,literal)${path.toString()}`));
+  }
+  const printed = entries.filter(({ left_out }) => !left_out);
   const reader = createPatchReader(printed, maxBytes);
   const options = ["--patch", "--binary", "--full-index"];
-  const args = [...compare, ...options, from, to, "--", ...paths.map((path) => `:(exclude,literal)${path}`)];
+  const args = [...compare, ...options, from, to, "--", ...passed];
   await runGit(context, gitDir, args, { config, encoding: "latin1", onOutput: reader.read });
-  return { latin1: reader.end(), truncated: files.some(({ left_out }) => left_out) };
+  return { latin1: reader.end(), truncated: entries.some(({ left_out }) => left_out) };
 };
 
 /** Names or statistics, cut at the end of a line. */

@@ -9,11 +9,10 @@ export const pathBytes = (path: string): Buffer => Buffer.from(path, "latin1");
 export const pathList = (paths: readonly string[]): Buffer =>
   pathBytes(paths.map((path) => `${path}\0`).join(""));
 
+export const pathText = (path: string): string => pathBytes(path).toString();
+
 /** For messages. */
-export const shownPath = (path: string): string =>
-  pathBytes(path)
-    .toString()
-    .replaceAll(/\p{Cc}/gu, "?");
+export const shownPath = (path: string): string => pathText(path).replaceAll(/\p{Cc}/gu, "?");
 
 /** The absolute path, in bytes. */
 export const inside = (root: string, path: string): Buffer =>

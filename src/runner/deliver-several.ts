@@ -40,10 +40,11 @@ export const diffStatOf = (main: Committed, left: readonly Left[]): Committed["d
     main.diffStat,
   );
 
-/** Steps and results of a further repository are none of the job's own. */
-const runOf = ({ note }: Other, run: Run): Run => ({
+/** Steps and results of a further repository are none of the job's own, and its warnings name it. */
+const runOf = ({ name, note }: Other, run: Run): Run => ({
   ...run,
-  stage: () => undefined,
+  warn: (text) => run.warn(`${name}: ${text}`),
+  stage: (stage) => stage === "pushed" && note({ cached_clone: null }),
   note: ({ branch, commit_sha, pr_url }: JobPatch) =>
     note({
       ...(branch !== undefined && { branch }),
@@ -75,8 +76,10 @@ export const deliverOthers = async (
       delivered.push({ worktree, url: pr_url, error: null });
     } catch (error) {
       delivery.run.signal.throwIfAborted();
-      note({ error: message(error) });
-      delivered.push({ worktree, url: null, error: message(error) });
+      // The other base of a follow-up is one of the main repository.
+      const text = message(error).replace(/Name a branch that is there(.*) --base BRANCH/, "Make it again$1");
+      note({ error: text });
+      delivered.push({ worktree, url: null, error: text });
     }
   }
   return delivered;

@@ -24,15 +24,15 @@ export const prepare = async (
   const worktree = isCopy ? await copy(record.id, own) : own;
   onMade(worktree);
   const firstHead = await firstHeadOf(record, own, { repos, run });
-  const tryPush = async (pushed: Worktree): Promise<void> => {
+  const tryPush = async (pushed: Worktree, name = ""): Promise<void> => {
     if (!profile.auto_pr || profile.readOnly || pushed.repoUrl === "") return;
     const whySaved = await repos.tryPush(pushed, run.signal);
-    if (whySaved !== null) run.warn(whySaved);
+    if (whySaved !== null) run.warn(`${name}${whySaved}`);
   };
   // What the remote refuses anyway need not be paid for first.
   await tryPush(worktree);
   const others = await prepareOthers(record, run, { repos, own, copy: isCopy ? copy : null, isNew });
-  for (const other of others) await tryPush(other.worktree);
+  for (const other of others) await tryPush(other.worktree, `${other.name}: `);
   return { own, worktree, firstHead, others };
 };
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { secretPhases } from "../contract/secret.ts";
 import { plainGit } from "../repos/plain-git.fixture.ts";
+import { makeRemote } from "../repos/repos.fixture.ts";
 import type { JobSecret, JobSecrets } from "../secrets/secrets.ts";
 import { claimJob } from "./runner.fixture.ts";
 import { findSecret } from "../secrets/find.ts";
@@ -32,8 +33,9 @@ const claimWith = async (
   checks: readonly string[] = [],
   task = "scenario: work",
   own: JobSecrets = secrets,
+  patch: Parameters<typeof claimJob>[1] = {},
 ) => {
-  const job = await claimJob(task, { profile: "ours" }, { agentCliBinary }, false, {}, own);
+  const job = await claimJob(task, { profile: "ours", ...patch }, { agentCliBinary }, false, {}, own);
   const profiles = join(job.home, ".service", "profiles");
   await mkdir(profiles, { recursive: true });
   const profile = {
@@ -185,6 +187,126 @@ test.each([
   });
   expect(String(patch.error)).not.toContain(valueOf("checks"));
   expect(await plainGit(job.remote.url, "branch", "--list")).not.toContain("service/");
+});
+
+const shell = (run: string): string => `scenario: shell ${JSON.stringify({ run })}`;
+
+/** Further repositories of a job, as it is submitted with them. */
+const further = (...urls: string[]) => ({
+  repositories: urls.map((repo_url) => {
+    const none = { path: null, branch: null, base_sha: null, commit_sha: null, pr_url: null };
+    return { repo_url, base_ref: "", ...none, cached_clone: null, error: null };
+  }),
+});
+
+/** Runs a follow-up of the job in its worktree. */
+const goOn = async (job: Awaited<ReturnType<typeof claimWith>>, run: string) => {
+  const { branch, base_ref } = await job.stored();
+  const more = { id: randomUUID(), task: shell(run), worktree_id: job.record.id, idempotency: null };
+  const record = { ...job.record, ...more, branch, base_ref };
+  await job.store.create(record);
+  return await job.execute({}, record);
+};
+
+test("a follow-up of a refused job is refused as long as the commits have the value, and then delivers", async () => {
+  const leaks = `echo ${valueOf("checks")} > config.txt; git add -A; git commit -qm x`;
+  const job = await claimWith({ run: ["true"] }, ["true"], shell(leaks));
+  const error = expect.stringContaining("(CHECKS_SECRET) is in config.txt.") as string;
+  const refused = { kind: "failed", patch: { failure_reason: "push_failed", error } };
+  expect(await job.execute()).toMatchObject(refused);
+  const removed = await goOn(job, "git rm -q config.txt; git commit -qm removed; echo 1 > fix.txt");
+  expect(removed).toMatchObject(refused);
+  expect(await plainGit(job.remote.url, "branch", "--list")).not.toContain("service/");
+  expect(await goOn(job, "git reset -q --soft origin/main")).toMatchObject({ kind: "succeeded" });
+  const branch = String((await job.stored()).branch);
+  expect(await plainGit(job.remote.url, "log", "--format=%s", "-S", valueOf("checks"), branch)).toBe("");
+});
+
+test("what readers of one repository know is no less a secret of another, and is not taken from the one", async () => {
+  const infra = await makeRemote({ "prod.env": `DB=${valueOf("setup")} ${valueOf("checks")}\n` });
+  const leaks = `cat ../*/prod.env > leaked.txt; for d in ../*; do test ! -e $d/prod.env || cp $d/prod.env $d/b; done`;
+  const job = await claimWith({ run: ["true"] }, [], shell(leaks), secrets, further(infra.url));
+  const { kind, patch } = await job.execute();
+  const error = expect.stringContaining("is in leaked.txt.") as string;
+  expect({ kind, ...patch }).toMatchObject({ kind: "failed", failure_reason: "push_failed", error });
+  const { warnings, repositories } = await job.stored();
+  expect(warnings.join()).toContain(
+    `SETUP_SECRET stands in prod.env of the base: whoever reads ${infra.url} `,
+  );
+  expect(repositories).toMatchObject([{ error: null }]);
+});
+
+const npmrc =
+  "//registry.example/:_authToken=npm_0123456789abcd\nregistry=https://registry.example.org/a/path/\n";
+const encoded = Buffer.from(`${npmrc}${npmrc}`).toString("base64");
+
+test.each([
+  ["one of its lines", npmrc, npmrc.split("\n")[1], false],
+  ["its lines in two files", npmrc, npmrc.split("\n")[0], false],
+  ["all of its lines", npmrc, npmrc.replaceAll("\n", "\r\n  "), true],
+  ["the beginning of its base64", `${npmrc}${npmrc}`, encoded.slice(0, 76), false],
+  ["all lines of its base64", `${npmrc}${npmrc}`, encoded.replaceAll(/(.{76})/g, "$1\n"), true],
+])(
+  "a value of several lines is public when a file has it whole: %s",
+  async (_what, value, text, isPublic) => {
+    const own = { ...secrets, checks: [{ ...secretOf("checks"), value }] };
+    const leaks = `printf %s ${encoded} | base64 -d > copy; git add -A; git commit -qm x`;
+    const job = await claimWith({}, [], shell(leaks), own);
+    await job.remote.commit({ a: `${text}\n`, b: `${npmrc.split("\n")[1]}\n` });
+    const { kind } = await job.execute();
+    expect(kind).toBe(isPublic ? "succeeded" : "failed");
+  },
+);
+
+test("what the checkout or the agent made is not taken for what commands left", async () => {
+  const lib = await makeRemote({ "compose.yml": `PASSWORD=${valueOf("setup")}\n` });
+  const makes = `echo ${valueOf("setup")} ${valueOf("checks")} > own.ignored; echo 1 > new.txt`;
+  const job = await claimWith({ run: ["true"] }, ["true"], shell(makes));
+  const profile = join(job.home, ".service", "profiles", "ours.yml");
+  await writeFile(profile, (await readFile(profile, "utf8")).replace("{", '{"submodules":true,'));
+  await plainGit(
+    job.remote.work,
+    "-c",
+    "protocol.file.allow=always",
+    "submodule",
+    "-q",
+    "add",
+    lib.url,
+    "lib",
+  );
+  await job.remote.commit({});
+  const { kind, patch } = await job.execute();
+  expect({ kind, error: patch.error ?? null }).toEqual({ kind: "succeeded", error: null });
+  const path = String((await job.stored()).worktree_path);
+  // Commands that were killed: the next run removes what they left, and nothing else.
+  const mark = join(path, "../.owned", `${job.record.id}.git`, "commands-ran");
+  await writeFile(mark, "");
+  await writeFile(join(path, "left.ignored"), valueOf("checks"));
+  const said: string[] = [];
+  const followUp = {
+    ...job.record,
+    id: randomUUID(),
+    worktree_id: job.record.id,
+    resumed_at: job.record.created_at,
+  };
+  await job.store.create({ ...followUp, idempotency: null });
+  await job.execute({ warn: (text) => void said.push(text) }, followUp);
+  expect(said.join()).toContain("value was in left.ignored (CHECKS_SECRET), which was removed");
+  expect(await readdir(path)).toEqual(expect.arrayContaining(["own.ignored", "lib"]));
+  expect(await readdir(path)).not.toContain("left.ignored");
+  expect(await readdir(join(path, "lib"))).toContain("compose.yml");
+});
+
+test("a setup that leaves one in a further repository fails its job, and names the repository", async () => {
+  const lib = await makeRemote({ "own.txt": "own\n" });
+  const run = "for d in ../*; do echo $SETUP_SECRET | tee $d/left.ignored >> $d/own.txt; done";
+  const job = await claimWith({ run: [run] }, [], undefined, secrets, further(lib.url));
+  const { patch } = await job.execute();
+  expect(patch.failure_reason).toBe("setup_failed");
+  expect(patch.error).toMatch(/ left.ignored \(SETUP_SECRET\),.* [\w-]+\/left.ignored \(SETUP_SECRET\)/);
+  // One of the repository is restored.
+  const [entry] = (await job.stored()).repositories;
+  expect(await readFile(join(String(entry?.path), "own.txt"), "utf8")).toBe("own\n");
 });
 
 test("what the remote has is not searched", async () => {

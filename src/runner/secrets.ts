@@ -1,11 +1,11 @@
-import { readdir, rm } from "node:fs/promises";
+import { lstat, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { AgentLaunch } from "../agents/agent.ts";
-import { secretPhases } from "../contract/secret.ts";
 import type { Run } from "../jobs/run.ts";
-import { formsOf } from "../lib/redact.ts";
+import { brokenForms, wholeForms } from "../lib/redact.ts";
 import { SetupError } from "../place/setup.ts";
 import { RepoError, type Worktree } from "../repos/repos.ts";
-import { createFinder, filesWithSecret } from "../secrets/find.ts";
+import { createFinder, filesWithSecret, findSecret, type Hit } from "../secrets/find.ts";
 import { type JobSecret, type JobSecrets, searchedValues, valuesInside } from "../secrets/secrets.ts";
 import { some } from "../lib/some.ts";
 import { message } from "./ends.ts";
@@ -14,72 +14,92 @@ import type { Saving } from "./saving.ts";
 
 type Job = {
   secrets: JobSecrets;
-  place: Pick<Place, "worktree">;
+  place: Pick<Place, "worktree" | "others">;
   /** What its processes have besides the worktree. */
   within: Pick<AgentLaunch, "mounts"> | null;
   run: Run;
 };
 
+/** `since`: when the first commands began whose traces were not looked for, ms. */
+type Cleaning = { worktree: Worktree; secrets: readonly JobSecret[]; since: number; signal: AbortSignal };
+
 /**
  * What becomes of the secrets that a job's commands got. `salvageTimeout`: seconds for the search after a job was stopped.
  *
- * | a value stands                              | then                                                    |
- * |---------------------------------------------|---------------------------------------------------------|
- * | in a commit with which the work began       | its readers know it: a warning, no search in this job   |
- * | below `.git` of the worktree                | nothing                                                 |
- * | in what setup or checks left                | it goes, or a tracked file is restored; the job fails   |
- * | in what a killed run of them left           | the same with a warning, before the agent reads it      |
- * | in what is to be pushed                     | nothing is pushed, the job fails                        |
+ * | a value stands                               | then                                                     |
+ * |----------------------------------------------|----------------------------------------------------------|
+ * | in a base, or in the branch at the remote    | readers know it: a warning, no search in that repository |
+ * | below `.git` of the worktree                 | nothing                                                  |
+ * | in what setup or checks left                 | it goes, or a tracked file is restored; the job fails    |
+ * | in what a killed run of them left            | the same with a warning, before the agent reads it       |
+ * | in files that are older than these           | nothing: checkout or agent made them                     |
+ * | in what is to be pushed                      | nothing is pushed, the job fails                         |
  */
 export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos" | "salvageTimeout">) => {
-  /** The secrets, of which those are marked that stand in a commit with which the work began, in any repository. */
+  /** The secrets, each with the repositories of the job whose readers know it. */
   const markPublic = async (
     secrets: JobSecrets,
-    { worktree: main, firstHead, others }: Place,
+    { own, others }: Place,
     { warn, signal }: { warn: (text: string) => void; signal: AbortSignal },
   ): Promise<JobSecrets> => {
-    const pathOf = async (some: readonly JobSecret[]): Promise<string | null> => {
-      const texts = some.flatMap(linesOf);
-      for (const { worktree, firstHead: head } of [{ worktree: main, firstHead }, ...others]) {
-        const commits = [...new Set([worktree.baseSha, head])].filter((commit) => commit !== null);
-        const path = await repos.pathWith(worktree, { commits, texts }, signal);
-        if (path !== null) return path;
-      }
-      return null;
-    };
-    if ((await pathOf(Object.values(secrets).flat())) === null) return secrets;
-    const all: JobSecrets = { setup: [], agent: [], checks: [] };
-    for (const phase of secretPhases)
-      for (const secret of secrets[phase]) {
+    const all = Object.values(secrets).flat();
+    const known = new Map<JobSecret, string[]>();
+    for (const worktree of [own, ...others.map((other) => other.worktree)]) {
+      const pathOf = (some: readonly JobSecret[]) => repos.pathWith(worktree, some.flatMap(textsOf), signal);
+      if ((await pathOf(all)) === null) continue;
+      for (const secret of all) {
         const path = await pathOf([secret]);
-        if (path !== null) warn(publicText(secret, path));
-        all[phase].push({ ...secret, isPublic: path !== null });
+        if (path === null) continue;
+        warn(publicText(secret, path, worktree));
+        known.set(secret, [...(known.get(secret) ?? []), worktree.repoUrl]);
       }
-    return all;
+    }
+    const marked = (some: readonly JobSecret[]) =>
+      some.map((secret) => ({ ...secret, publicIn: known.get(secret) ?? [] }));
+    return { setup: marked(secrets.setup), agent: marked(secrets.agent), checks: marked(secrets.checks) };
   };
 
-  /** Removes or restores what holds a value that agents may not have of all that an agent could read, and tells of it. */
+  /** Removes or restores what was made below `root` since then and holds a value. Resolves to the files, each with its secret. */
+  const clean = async (root: string, { worktree, secrets, since, signal }: Cleaning): Promise<string[]> => {
+    const values = valuesInside(secrets, worktree.repoUrl);
+    if (values.length === 0) return [];
+    const isTree = root === worktree.path;
+    const names = (await readdir(root, { encoding: "buffer" })).filter(
+      (name) => !isTree || name.toString() !== ".git",
+    );
+    const placeOf = (file: Buffer) => Buffer.concat([Buffer.from(`${root}/`), file]);
+    const hits: Hit[] = [];
+    for await (const hit of filesWithSecret(root, names, values, signal))
+      if (((await lstat(placeOf(hit.file)).catch(() => null))?.ctimeMs ?? 0) >= since) hits.push(hit);
+    const files = isTree ? hits.map(({ file }) => file.toString("latin1")) : [];
+    const restored = files.length > 0 ? await repos.restoreFiles(worktree, files, signal) : [];
+    const found: string[] = [];
+    for (const { file, value } of hits) {
+      if (!restored.includes(file.toString("latin1")))
+        await rm(placeOf(file), { force: true, recursive: true });
+      // It is in the commit, which is searched before a push.
+      else if ((await findSecret(root, [file], [value], signal)) !== null) continue;
+      found.push(`${file.toString()} (${nameOf(secrets, value)})`);
+    }
+    return found;
+  };
+
+  /** Cleans all that an agent could read of values that commands left which it may not have, and tells of it. */
   const removeLeft = async (
-    { secrets: { setup, checks }, place: { worktree }, within, run }: Job,
+    { secrets: { setup, checks }, place: { worktree: main, others }, within, run }: Job,
     tell: (sentence: string) => void,
   ): Promise<void> => {
+    const began = await lstat(markOf(main)).catch(() => null);
+    if (began === null) return;
     const signal = run.signal.aborted ? AbortSignal.timeout(salvageTimeout * 1000) : run.signal;
-    const secrets = [...setup, ...checks];
-    const values = valuesInside(secrets);
-    if (values.length === 0) return;
+    const asked = { secrets: [...setup, ...checks], since: began.ctimeMs, signal };
     const found: string[] = [];
     try {
-      for (const root of [worktree.path, ...(within?.mounts ?? []).map(({ from }) => from)]) {
-        const names = await readdir(root, { encoding: "buffer" });
-        const paths = names.filter((name) => root !== worktree.path || name.toString() !== ".git");
-        const hits = await Array.fromAsync(filesWithSecret(root, paths, values, signal));
-        found.push(...hits.map(({ file, value }) => `${file.toString()} (${nameOf(secrets, value)})`));
-        const files = root === worktree.path ? hits.map(({ file }) => file.toString("latin1")) : [];
-        const restored = files.length > 0 ? await repos.restoreFiles(worktree, files, signal) : [];
-        for (const { file } of hits)
-          if (!restored.includes(file.toString("latin1")))
-            await rm(Buffer.concat([Buffer.from(`${root}/`), file]), { force: true, recursive: true });
-      }
+      for (const root of [main.path, ...(within?.mounts ?? []).map(({ from }) => from)])
+        found.push(...(await clean(root, { ...asked, worktree: main })));
+      for (const { name, worktree } of others)
+        found.push(...(await clean(worktree.path, { ...asked, worktree })).map((file) => `${name}/${file}`));
+      await rm(markOf(main), { force: true });
     } catch (cause) {
       signal.throwIfAborted();
       throw new SetupError(message(cause), { retryable: false, cause });
@@ -93,6 +113,8 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
     work: () => Promise<Value>,
     failure: (sentence: string) => Error,
   ): Promise<Value> => {
+    // One that is there is of commands that were killed.
+    await writeFile(markOf(job.place.worktree), "", { flag: "a" });
     try {
       return await work();
     } finally {
@@ -130,7 +152,7 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
       tip: string,
     ): Promise<void> => {
       const all = Object.values(secrets).flat();
-      const values = searchedValues(all);
+      const values = searchedValues(all, worktree.repoUrl);
       if (values.length === 0) return;
       const find = createFinder(values);
       const read = (piece: string, where: string, isFirst: boolean): void => {
@@ -147,15 +169,19 @@ export const createSecretCare = ({ repos, salvageTimeout }: Pick<Saving, "repos"
 const nameOf = (secrets: readonly JobSecret[], value: string): string =>
   secrets.find((secret) => secret.value === value)?.name ?? "";
 
-const publicText = ({ name }: JobSecret, path: string): string =>
-  `The value of the secret ${name} stands in ${path} of the base: whoever reads the repository knows it, and it is not searched for in this job. Set another value (svc secrets set)`;
+/** There while commands run, and until what they left was looked for. */
+const markOf = ({ ownDir }: Worktree): string => join(ownDir, "commands-ran");
 
-/** The forms of its value as lines; of a value of several lines the longest one, which is as telling. */
-const linesOf = ({ value }: JobSecret): string[] =>
-  formsOf(value).flatMap((form) => {
-    const [longest = ""] = form.split("\n").toSorted((one, other) => other.length - one.length);
-    return longest === form || longest.length >= 12 ? [longest] : [];
-  });
+const publicText = ({ name }: JobSecret, path: string, { repoUrl }: Worktree): string =>
+  `The value of the secret ${name} stands in ${path} of the base: whoever reads ${repoUrl} knows it, and it is not searched for there. Set another value (svc secrets set)`;
+
+/** The forms of its value, each as the lines of a file that has all of it. */
+const textsOf = ({ value }: JobSecret): string[][] => {
+  const lines = wholeForms(value).map((form) => form.split(/\r?\n/).filter((line) => line.trim() !== ""));
+  // Short ones of several may stand anywhere.
+  const telling = lines.filter((all) => all.length === 1 || all.some(({ length }) => length >= 12));
+  return [...telling, ...brokenForms(value)];
+};
 
 /** Most bytes of new objects that are searched before a push. */
 const mostSearched = 2 * 2 ** 30;

@@ -1,6 +1,6 @@
 import type { JobRepository } from "../contract/job-repository.ts";
 import type { Run } from "../jobs/run.ts";
-import type { Repos, Worktree } from "../repos/repos.ts";
+import { savedDirOf, type Repos, type Worktree } from "../repos/repos.ts";
 import { furtherId, repositoryNames } from "../repos/several.ts";
 import type { JobRecord } from "../store/job-record.ts";
 
@@ -38,8 +38,11 @@ export const prepareOthers = async (record: JobRecord, run: Run, preparing: Prep
     };
     const made = await checkout(record, run, { repos, own, url, baseRef, name });
     const worktree = copy === null ? made : await copy(furtherId(record.id, name), made);
-    const firstHead = isNew ? made.baseSha : (await repos.inspect(made, signal)).head;
-    note({ path: worktree.path, branch: worktree.branch, base_ref: made.baseRef, base_sha: made.baseSha });
+    const countsAll = isNew || record.options.deliver_only === true;
+    const firstHead = countsAll ? made.baseSha : (await repos.inspect(made, signal)).head;
+    const { path, branch } = worktree;
+    const cached_clone = savedDirOf(made.cacheDir);
+    note({ path, branch, base_ref: made.baseRef, base_sha: made.baseSha, cached_clone });
     others.push({ name, worktree, firstHead, note });
   }
   return others;

@@ -167,7 +167,7 @@ test.each(phasesOf)("in phase %s jobs have what the rules say; plain: %s", async
     const isInside = plain || !isSandboxed;
     expect(variablesOf(all)["TOKEN"]).toMatch(isInside ? value : /^svc_placeholder_/);
     expect(hiddenOf(all)).toHaveLength(isInside ? 0 : 1);
-    expect(valuesInside(all)).toEqual(isInside ? [value] : []);
+    expect(valuesInside(all, repoUrl)).toEqual(isInside ? [value] : []);
   }
 });
 

@@ -41,8 +41,8 @@ export type JobSecret = Omit<Secret, "repo" | "phase"> & {
   isInside: boolean;
   value: string;
   placeholder: string;
-  /** Its value stands in the base of the job: who reads the repository knows it, and it is not searched for. */
-  isPublic?: boolean;
+  /** URLs of the job's repositories whose base has its value: who reads them knows it, and it is not searched for there. */
+  publicIn?: readonly string[];
 };
 
 export type JobSecrets = Record<SecretPhase, JobSecret[]>;
@@ -165,13 +165,16 @@ export const variablesOf = (secrets: readonly JobSecret[]): Record<string, strin
 export const hiddenOf = (secrets: readonly JobSecret[]): JobSecret[] =>
   secrets.filter(({ isInside }) => !isInside);
 
-/** Values that processes have, and can leave somewhere. */
-export const valuesInside = (secrets: readonly JobSecret[]): string[] =>
-  searchedValues(secrets.filter(({ isInside }) => isInside));
+/** Values that processes have, and can leave in a worktree of the repository. */
+export const valuesInside = (secrets: readonly JobSecret[], repoUrl: string): string[] =>
+  searchedValues(
+    secrets.filter(({ isInside }) => isInside),
+    repoUrl,
+  );
 
-/** Values that are searched for. */
-export const searchedValues = (secrets: readonly JobSecret[]): string[] =>
-  secrets.filter(({ isPublic }) => isPublic !== true).map(({ value }) => value);
+/** Values that are searched for in a repository. */
+export const searchedValues = (secrets: readonly JobSecret[], repoUrl: string): string[] =>
+  secrets.filter(({ publicIn }) => publicIn?.includes(repoUrl) !== true).map(({ value }) => value);
 
 /**
  * Those that a repository gets: of each name the one whose glob is the most specific.

@@ -230,6 +230,7 @@ describe("the summary at the end", () => {
       branch: "service/6f1c1a52",
       base_sha: "a1",
       commit_sha: "b2",
+      cached_clone: null,
       pr_url: "https://github.com/acme/lib/pull/3",
       error: null,
     };

@@ -2,7 +2,7 @@ import pLimit from "p-limit";
 import { leftOutText, type DiffFormat, type JobDiff } from "../contract/diff.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { redactDeep } from "../lib/redact.ts";
-import { RepoError, type Diff } from "../repos/repos.ts";
+import { RepoError, salvageRef, type Diff } from "../repos/repos.ts";
 import { furtherId, mainId, repositoryNames } from "../repos/several.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
@@ -46,7 +46,8 @@ const furtherOf = (record: JobRecord, repository: string): JobRecord => {
   const { path, repo_url, base_sha, branch, commit_sha } = further;
   const id = furtherId(record.worktree_id ?? record.id, names[nth + 1] ?? "");
   const places = { worktree_path: path, worktree_id: id };
-  const salvage_ref = commit_sha === null ? record.salvage_ref : null;
+  // It may have been saved in some of the job's repositories.
+  const salvage_ref = commit_sha === null && record.read_only !== true ? salvageRef(record.id) : null;
   return { ...record, repo_url, base_sha, branch, commit_sha, salvage_ref, ...places };
 };
 
@@ -74,10 +75,12 @@ const isLeft = async ({ jobs, repos }: Sources, record: JobRecord): Promise<bool
 };
 
 const read = async (
-  { repos, redact, settings }: Sources,
-  { record, format, max_bytes: maxBytes, signal }: Omit<Asked, "repository">,
+  sources: Sources,
+  asked: Omit<Asked, "repository">,
   { source, head }: Change,
 ): Promise<Diff> => {
+  const { repos, redact, settings } = sources;
+  const { record, format, max_bytes: maxBytes, signal } = asked;
   const { id: jobId, repo_url: repoUrl, base_sha: base } = record;
   const find = (): Promise<Diff | null> =>
     repos.diff({
@@ -92,6 +95,9 @@ const read = async (
     });
   try {
     const found = await find();
+    const isHere = record.pod_name === settings.podName;
+    if (found === null && source === "salvage" && isHere && isFurther(record))
+      return (await isLeft(sources, record)) ? await read(sources, asked, files) : nothing;
     if (found !== null || source !== "branch" || !wasPushed(record))
       return found ?? missing(record, settings);
     await repos.fetch({ url: repoUrl, jobId, signal });
@@ -104,6 +110,8 @@ const read = async (
 
 const copyId = ({ id, worktree_id: worktree }: JobRecord): string =>
   worktree === null ? id : worktree.replace(mainId(worktree), id);
+
+const isFurther = ({ worktree_id: id }: JobRecord): boolean => id !== null && mainId(id) !== id;
 
 const wasPushed = ({ stages }: JobRecord): boolean => stages.some(({ stage }) => stage === "pushed");
 
@@ -132,12 +140,15 @@ const answer = (
   const altered = lossy || text !== diff.text;
   const sum = (count: "insertions" | "deletions"): number =>
     files.reduce((all, file) => all + file[count], 0);
+  // Who sees them has to learn what diff lacks.
+  const first = files.length > maxFiles ? files.filter((file) => file.left_out) : [];
+  const shown = [...new Set([...first, ...files])].slice(0, maxFiles);
   const notes: [applies: boolean, note: string][] = [
     [record.status === "queued", "The job waits: it has changed nothing yet."],
     [truncated, `More than ${max_bytes} bytes: give a larger max_bytes, or the format stat or names.`],
     [files.some((file) => file.left_out), `Left out of diff: ${redact(leftOutText(files))}.`],
     [altered, "Cannot be applied: secrets in it are masked, or bytes that are not UTF-8 replaced."],
-    [files.length > maxFiles, `files has the first ${maxFiles} of ${files.length}.`],
+    [files.length > maxFiles, `files has ${maxFiles} of ${files.length}.`],
     [kept.length > 0, `Not in it, because git does not take it: ${redact(kept.join(", "))}.`],
   ];
   const note = notes.flatMap(([applies, text]) => (applies ? [text] : [])).join(" ");
@@ -147,7 +158,7 @@ const answer = (
     base,
     head,
     diff_stat: { files: files.length, insertions: sum("insertions"), deletions: sum("deletions") },
-    files: redactDeep(files.slice(0, maxFiles), redact),
+    files: redactDeep(shown, redact),
     diff: text,
     truncated,
     altered,

@@ -6,6 +6,7 @@ import { asks } from "../asks.ts";
 import { svc } from "../cli/run-svc.ts";
 import { git, makeRemote } from "../remote.ts";
 import { startService } from "../service.ts";
+import { until } from "../until.ts";
 
 /* Where there are keys, callers may be on other machines: what only this one has is not theirs. */
 
@@ -109,7 +110,6 @@ test.each(["without a remote", "with one"])(
     await type("checkout");
     expect(await git(work, "show", "HEAD:more.txt")).toBe("more");
     expect(await git(work, "status", "--porcelain")).toBe("");
-    if (isOwn) return;
     // A branch without commits of the user's own follows a rewritten one.
     await type("continue", "latest", shell("git commit --quiet --amend --message better"), "--wait");
     await type("checkout");
@@ -132,6 +132,41 @@ test("a branch that is checked out in a linked worktree, or only while the agent
   const late = await asks(service).run({ task: shell(script), session_id });
   expect(late).toMatchObject({ status: "succeeded", outcome: "changed" });
   expect(late.warnings.join()).toContain("is checked out in");
+});
+
+test("a further repository whose branch is checked out has its work by svc checkout", async () => {
+  const service = await startService({ env: { SERVICE_AGENT_SANDBOX: "off" } });
+  const [{ path: repo_url }, { work }] = [await makeRemote(), await makeRemote()];
+  const changes = (file: string) => shell(`for d in ../*-work; do echo 1 > $d/${file}; done`);
+  const asked = { repo_url, repositories: [{ repo_url: work, base_ref: "" }] };
+  const first = await asks(service).run({ task: changes("one.txt"), ...asked });
+  expect(first.repositories).toMatchObject([{ cached_clone: null }]);
+  await git(work, "switch", "--quiet", `${first.branch}`);
+  const session_id = `${first.session_id}`;
+  const second = await asks(service).run({ task: changes("two.txt"), session_id });
+  expect(second.warnings).toEqual([expect.stringMatching(/^work: The branch .* is checked out in/)]);
+  const env = { SERVICE_PORT: new URL(service.url).port, HOME: service.home };
+  const { code, stderr } = await svc(["checkout", second.id], { env, cwd: work });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(await git(work, "show", "HEAD:two.txt")).toBe("1");
+});
+
+test("svc diff of a cancelled job shows the repository that changed beside one that did not", async () => {
+  const service = await startService();
+  const [{ path: repo_url }, lib] = [await makeRemote(), await makeRemote()];
+  const asked = { repo_url, repositories: [{ repo_url: lib.path, base_ref: "" }] };
+  const { id } = (await service.client.run_task({ task: shell("echo 1 > x.txt; sleep 600"), ...asked })).job;
+  const now = async () => (await service.client.get_job({ job_id: id })).job;
+  const change = () => service.client.get_diff({ job_id: id, format: "names" }).catch(() => null);
+  await until(async () => ((await change())?.files.length ?? 0) > 0);
+  await service.client.cancel_job({ job_id: id });
+  await until(async () => (await now()).salvage_ref);
+  const env = { SERVICE_PORT: new URL(service.url).port, HOME: service.home };
+  for (const when of ["before a cleanup", "after one"]) {
+    const { code, stdout } = await svc(["diff", id, "--name-only"], { env });
+    expect({ when, code, stdout }).toEqual({ when, code: 0, stdout: "x.txt\n" });
+    await service.client.cleanup_worktrees({ paths: `${(await now()).worktree_path}`, force: true });
+  }
 });
 
 test("a branch moved behind its base, or back to it, is no change, and the job says to revert", async () => {

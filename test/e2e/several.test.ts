@@ -145,6 +145,28 @@ test("where one is not delivered, the job fails, and the others have their branc
   expect(pullOf(job.pr_url)?.body).toContain(second?.pr_url);
 });
 
+test("what only a further repository has is delivered later as a change, with advice and warnings that are its own", async () => {
+  const app = await host.createRepository("acme", "still");
+  const lib = await host.createRepository("acme", "moving");
+  await git(lib.directory, "branch", "release", "main");
+  const repositories = [{ repo_url: lib.url, base_ref: "release" }];
+  const refused = async (how: 403 | 422, asked: Record<string, unknown>, task: string) => {
+    using _refusal = host.refuse({ what: "pull_request", how, message: "Not here" });
+    return await runJob(service, task, asked);
+  };
+  const first = await refused(403, { repo_url: app.url, repositories }, "scenario: noop {}");
+  expect(first).toMatchObject({ status: "failed", outcome: "changed" });
+  await git(lib.directory, "branch", "-D", "release");
+  const deliver = { session_id: first.session_id, options: { deliver_only: true } };
+  const second = await refused(422, deliver, "-");
+  expect(second.error).toMatch(/What to do: Make it again: svc continue [0-9a-f]{8} --deliver/);
+  const third = await runJob(service, "-", deliver);
+  expect(third).toMatchObject({ status: "succeeded", outcome: "changed" });
+  expect(onlyOf(third)).toMatchObject({ cached_clone: null, error: null });
+  expect(third.warnings).toEqual([expect.stringMatching(/^moving: The base "release" is no longer/)]);
+  expect(pullOf(onlyOf(third).pr_url)?.base).toBe("main");
+});
+
 test("repositories of one name lie apart; the git directory of one that is put in the place of another's is not followed", async () => {
   const app = await host.createRepository("acme", "same", { seed: { mischief: "" } });
   const other = await host.createRepository("guild", "same");
@@ -198,4 +220,6 @@ test("work of a cancelled job is saved in each repository, and then both worktre
   const saved = (await now()).warnings.find((text) => text.startsWith(`The work on ${lib.url}`));
   const [, ref = "", clone = ""] = /saved as (\S+) in (\S+)$/.exec(saved ?? "") ?? [];
   expect(await git(clone, "ls-tree", "--name-only", ref)).toContain("also.txt");
+  const change = await client.get_diff({ job_id: id, repository: lib.url });
+  expect(change).toMatchObject({ source: "salvage", files: [{ path: "also.txt" }] });
 });

@@ -18,6 +18,7 @@ const further = {
   branch: "service/00000000",
   base_sha: null,
   commit_sha: null,
+  cached_clone: null,
   pr_url: null,
   error: null,
 };

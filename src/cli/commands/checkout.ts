@@ -20,18 +20,25 @@ export const checkout = async (word: string): Promise<ExitCode> => {
     throw new CliError(
       `Job ${id} had no repository: svc apply ${id} brings its change into any checkout, as uncommitted edits`,
     );
-  const { job, remote } = hasNothing(whole) ? { job: whole, remote: "" } : await jobHere(whole);
+  const isOne = repositories.length === 0;
+  const { job, remote } = isOne && hasNothing(whole) ? { job: whole, remote: "" } : await jobHere(whole);
   const { branch, repo_url: repository } = job;
-  const isChanged =
-    repositories.length === 0 || (await hasChanged(client, id, repository === url ? "" : repository));
-  if (hasNothing(job) || !isChanged || branch === null)
+  const further = repository === url ? "" : repository;
+  const isChanged = isOne ? !hasNothing(job) : await hasChanged(client, id, further);
+  if (!isChanged || branch === null)
     throw new CliError(
       `Job ${id} has changed nothing${repositories.length > 0 ? ` in ${repository}` : ""}: there is no branch to check out`,
     );
-  const before = await git(["rev-parse", "--verify", "--quiet", `refs/remotes/${remote}/${branch}`]);
+  // Where this checkout had the job's branch last, from a remote or from the service.
+  const noted = `refs/svc/${branch}`;
+  const known = [`refs/remotes/${remote}/${branch}`, noted];
+  const before = await Promise.all(
+    known.map(async (ref) => (await git(["rev-parse", "--verify", "--quiet", ref])).stdout),
+  );
   const from = await fetch(job, remote);
   const tip = await requireGit("read what it fetched", ["rev-parse", "--verify", "FETCH_HEAD^{commit}"]);
-  await switchTo(branch, tip, before.stdout);
+  await switchTo(branch, tip, before);
+  await git(["update-ref", noted, tip]);
   if (from === remote) await git(["branch", "--quiet", `--set-upstream-to=${remote}/${branch}`, branch]);
   print(`On branch ${oneLine(branch)}, from ${oneLine(from)}`);
   return exitCode.ok;
@@ -59,13 +66,18 @@ const jobHere = async (job: Job): Promise<{ job: Job; remote: string }> => {
   );
 };
 
-/** A further repository's work is on its own branch, pushed if it could be. */
-const inFurther = (job: Job, { repo_url, branch, error }: Job["repositories"][number]): Job => ({
+/** A further repository's work is on its own branch: pushed, or kept by the service. */
+const inFurther = (
+  job: Job,
+  { repo_url, branch, cached_clone, error }: Job["repositories"][number],
+): Job => ({
   ...job,
   repo_url,
   branch,
-  cached_clone: null,
-  stages: error === null ? [{ stage: "pushed", at: job.created_at, attempt: job.attempt }] : [],
+  cached_clone,
+  salvage_ref: `refs/service/salvage/${job.id}`,
+  stages:
+    error === null && !cached_clone ? [{ stage: "pushed", at: job.created_at, attempt: job.attempt }] : [],
 });
 
 /** The remote of this checkout that is the repository; its path, if the job ran on this checkout itself; null: none. */
@@ -94,7 +106,7 @@ const fetch = async (job: Job, remote: string): Promise<string> => {
   const tracked = remote.startsWith("/") ? ref : `+${ref}:refs/remotes/${remote}/${branch}`;
   const tries: [from: string, ref: string][] = isPushed(job) ? [[remote, tracked]] : [];
   if (ended_at !== null && clone !== null && existsSync(clone))
-    tries.push([clone, status === "succeeded" || saved === null ? ref : saved]);
+    for (const each of [status === "succeeded" ? ref : (saved ?? ref), ref]) tries.push([clone, each]);
   let said = "";
   for (const [from, wanted] of tries) {
     const fetched = await git(["fetch", "--quiet", "--no-tags", "--", from, wanted]);
@@ -117,13 +129,13 @@ const hasNothing = (job: Job): boolean =>
   !isPushed(job) &&
   (job.commit_sha === null || job.diff_stat?.files === 0);
 
-/** Makes or forwards the local branch; git refuses where a user's edits are in the way. `before`: the remote's last tip. */
-const switchTo = async (branch: string, tip: string, before: string): Promise<void> => {
+/** Makes or forwards the local branch; git refuses where a user's edits are in the way. `before`: earlier tips of the job. */
+const switchTo = async (branch: string, tip: string, before: readonly string[]): Promise<void> => {
   const own = await git(["rev-parse", "--verify", "--quiet", `refs/heads/${branch}`]);
   if (!own.ok) return void (await requireGit("switch", ["switch", "--quiet", "--create", branch, tip]));
   const isBehind = (await git(["merge-base", "--is-ancestor", own.stdout, tip])).ok;
   const isAhead = (await git(["merge-base", "--is-ancestor", tip, own.stdout])).ok;
-  const isRewritten = !isBehind && own.stdout === before;
+  const isRewritten = !isBehind && before.includes(own.stdout);
   if (!isBehind && !isAhead && !isRewritten)
     throw new CliError(
       `Your branch ${branch} has commits that the job's does not have, and the other way round. Rename yours (git branch -m ${branch} NAME), or merge ${tip}`,
