@@ -12,7 +12,7 @@ import {
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
-import { listFiles } from "./git-index.ts";
+import { listFiles, settleIndex } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
@@ -51,7 +51,7 @@ const inOwn = async (context: GitContext, { ownDir }: Worktree, ...args: string[
  */
 export const commitAll = (context: GitContext, worktree: Worktree, message: string): Promise<string> =>
   attempt(context, "worktree_failed", `commit what is in the worktree ${worktree.path}`, async () => {
-    const { agent, index, head, headTree, tree, tip: before } = await capture(context, worktree);
+    const { agent, index, head, headTree, tree, tip: before, restored } = await capture(context, worktree);
     const parents = await independent(context, worktree, [head, before]);
     // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
     const isOlder = tree === headTree && head !== before && parents.length === 1 && parents[0] === before;
@@ -60,6 +60,8 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
       : await commitOver(context, worktree, { tree, parents, message, isSigned: true });
     if (tip === null) return "";
     if (isOlder) await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", tip]);
+    // The agent's own git must not find them changed.
+    if (restored.length > 0) await settleIndex(context, { ...worktree, index }, isOlder ? [] : restored);
     await writeClone(context, worktree, { agent, tip, index });
     return tip;
   });
@@ -80,9 +82,10 @@ export const checkOutCommit = (
       await runGit(context, worktree, ["read-tree", "-i", "--reset", from]);
       await runGit(context, worktree, ["read-tree", "--reset", "-u", commit]);
     }
-    const { agent, index, tree } = await capture(context, worktree);
+    const { agent, index, tree, restored } = await capture(context, worktree);
     const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
     await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
+    if (restored.length > 0) await settleIndex(context, { ...worktree, index });
     await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
     return changed.map((file) => file.path);
   });

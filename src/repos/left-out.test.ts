@@ -40,6 +40,28 @@ test("files that the agent's CLI keeps for itself are in no commit and in no war
   expect(await look(repos, worktree)).toMatchObject({ dirty: false, ignored: [] });
 });
 
+test("the same where a .gitignore makes exceptions; what is tracked of them may change and go", async () => {
+  const { repos, worktree } = await makeWorktree({
+    ".gitignore": "*\n!*/\n!*.md\n!*.json\n!.gitignore\n",
+    ".claude/checkpoints/a.md": "1\n",
+    ".claude/checkpoints/b.md": "1\n",
+  });
+  const { path } = worktree;
+  await beginWork(repos, worktree);
+  await write(path, {
+    ".claude/agent-memory-local/notes.md": "notes\n",
+    "packages/app/.claude/scheduled_tasks.json": "{}\n",
+    ".claude/agent-registry.json": "{}\n",
+  });
+  await plainGit(path, "add", "--all");
+  expect(await look(repos, worktree)).toEqual(nothing);
+  await write(path, { ".claude/checkpoints/a.md": "2\n", ".claude/settings.json": "{}\n" });
+  await rm(join(path, ".claude/checkpoints/b.md"));
+  await repos.commitAll(worktree, "work", never);
+  const changed = await plainGit(path, "show", "--name-status", "--format=", "HEAD");
+  expect(changed).toBe("M\t.claude/checkpoints/a.md\nD\t.claude/checkpoints/b.md\nA\t.claude/settings.json");
+});
+
 test("what the agent's info/exclude hides is left out and named, also after a commit of the service", async () => {
   const { repos, repo, worktree } = await makeWorktree();
   await beginWork(repos, worktree);
