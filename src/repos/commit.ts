@@ -18,6 +18,7 @@ import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { pathList } from "./path-bytes.ts";
+import { remoteBranches } from "./ref.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
 import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
@@ -25,16 +26,20 @@ import { signedBy } from "./signing.ts";
 /** What the worktree has beyond its base. Its directory must exist. */
 export const inspectWorktree = async (context: GitContext, worktree: Worktree): Promise<WorktreeState> => {
   await requireDirectory(worktree);
-  const { baseSha, ownDir } = worktree;
+  const { baseSha, baseRef, ownDir, cacheDir } = worktree;
   const { agent, head, headTree, tip, tree, kept } = await capture(context, worktree);
   await noteKept(context, worktree, kept);
   const files = await changedFiles(context, ownDir, { from: baseSha ?? emptyTree, to: tree });
   const sum = (lines: "insertions" | "deletions") => files.reduce((all, file) => all + file[lines], 0);
   const diffStat = { files: files.length, insertions: sum("insertions"), deletions: sum("deletions") };
   const own = [...new Set([head, tip])].filter((commit) => commit !== null);
-  const not = baseSha === null ? [] : ["--not", baseSha];
+  // The agent may have started over on a newer base.
+  const bases = [
+    baseSha ?? [],
+    ...(await readRefs(cacheDir, [`${remoteBranches}${baseRef}`])).values(),
+  ].flat();
   const count =
-    own.length === 0 ? "0" : await inOwn(context, worktree, "rev-list", "--count", ...own, ...not);
+    own.length === 0 ? "0" : await inOwn(context, worktree, "rev-list", "--count", ...own, "--not", ...bases);
   const unsaved = await unsavedCommits(context, worktree, { agent });
   const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
   const dirty = tree !== headTree || head !== tip;
