@@ -44,7 +44,7 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
     const files = await readHeads(context, worktree, [...fresh, ...old], filters);
     const [heads, before] = [files.slice(0, fresh.length), files.slice(fresh.length)];
     const encrypts = (name: string): boolean => {
-      const known = before.filter((file) => file.name === name);
+      const known = before.filter((file) => file.name === name && file.head !== "" && !isAttributes(file));
       return cipherNames.test(name) || (known.length > 0 && known.every(({ head }) => !isText(head)));
     };
     const plain = heads.filter(({ name, head }) => encrypts(name) && isPlain(name, head));
@@ -54,6 +54,8 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
   });
 
 const cipherNames = /^(git-?crypt|git-agecrypt|crypt|transcrypt)\b/;
+
+const isAttributes = ({ path }: File): boolean => /(^|\/)\.gitattributes$/.test(path);
 
 /** git's own rule. */
 const isText = (head: string): boolean => !head.includes("\0");
