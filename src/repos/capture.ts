@@ -18,10 +18,10 @@ import { find, repositoriesIn } from "./find.ts";
 import { listFiles, stageEntries } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCaptured } from "./import.ts";
-import { ignoredOf, runtimeFiles } from "./left-out.ts";
+import { ignoredOf } from "./left-out.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
-import { NotCaptured, type Worktree } from "./repos.ts";
+import { NotCaptured, runtimeFiles, type Worktree } from "./repos.ts";
 import { hasOwnWork, headOf, isReal, withInner } from "./submodule.ts";
 import { restoreUntouched, takeModes } from "./untouched.ts";
 import { staysInside, type Tree } from "./wall.ts";
@@ -257,7 +257,7 @@ type Special = Record<"nested" | "inner" | "large", string[]> & {
 const mostAdded = 2 ** 30;
 
 /** Smaller files are not added up, bytes. */
-const fewBytes = 65_536;
+const fewBytes = 4096;
 
 /**
  * What git does not ignore and cannot take: repositories, and files beyond the most that one save takes, which may hold nothing

@@ -24,10 +24,7 @@ export const indexOfTree = async (context: GitContext, tree: Tree, treeish: stri
   return indexed;
 };
 
-/**
- * Git reads files again that are as new, to the second, as its index. Where it finds changes, the index becomes newer. `again`:
- * files that are written again, because the index does not know when they were. Paths are bytes.
- */
+/** Keeps git from reading files again that are as new, to the second, as its index. `again`: paths (bytes) to write before. */
 export const settleIndex = async (context: GitContext, tree: Tree, again: readonly string[] = []) => {
   const rules = ["text", "eol=crlf", "eol=lf", "ident"].map((rule) => `:(attr:${rule})`);
   const input = pathList(again);

@@ -159,7 +159,7 @@ test("a directory of Git LFS with more bytes than one save takes is moved whole;
   await chmod(join(path, "art/3.bin"), 0o755);
   await write(path, { "art/new.bin": "9 content\n".repeat(8000), "other.dat": "x".repeat(210_000) });
   const { kept } = await repos.inspect(worktree, never);
-  expect(kept.map((each) => each.split(": ")[1]).toSorted()).toEqual(["art/new.bin", "other.dat"]);
+  expect(kept.map((each) => each.split(": ")[1])).toEqual(["art/new.bin", "other.dat"]);
   await repos.commitAll(worktree, "work", never);
   const moved = names.map((name) => `R100\tassets/${name}.bin\tart/${name}.bin`);
   expect(await plainGit(path, "diff", "--name-status", "HEAD~1", "HEAD")).toBe(moved.join("\n"));
