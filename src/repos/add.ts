@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
-import { lstat, mkdir, rename, utimes } from "node:fs/promises";
+import { lstat, mkdir, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import { removeTree } from "../lib/remove-tree.ts";
 import { replaceIfDamaged } from "./cache.ts";
 import { type Captured, capture } from "./capture.ts";
@@ -20,6 +19,7 @@ import {
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull, unlessRefused } from "./git-context.ts";
 import { replace, restoreGitDirectory } from "./git-directory.ts";
+import { settleIndex } from "./git-index.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, tipAtRemote } from "./lease.ts";
 import { fillPointers } from "./lfs-download.ts";
@@ -206,14 +206,6 @@ const checkOut = async (
   const leftOut = await leaveOutEscapingLinks(worktree, special.links);
   worktree.warnings.push(...(await checkoutWarnings(worktree, special, { leftOut, wanted })));
   return leftOut;
-};
-
-/** Git reads files again that are as new, to the second, as its index. Where it finds changes, the index becomes newer. */
-const settleIndex = async (context: GitContext, worktree: Worktree): Promise<void> => {
-  const rules = ["text", "eol=crlf", "eol=lf", "ident"].map((rule) => `:(attr:${rule})`);
-  if ((await runGitOrNull(context, worktree, ["diff-files", "--quiet", "--", ...rules])) !== null) return;
-  await setTimeout(1000 - (Date.now() % 1000), undefined, { signal: context.signal });
-  await utimes(indexOf(worktree.ownDir), new Date(), new Date());
 };
 
 type Start = { refs: Refs; known: Worktree | null; saved: string };

@@ -1,5 +1,5 @@
 import { lstat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { openTree } from "../lib/remove-tree.ts";
 import { fetchRepo } from "./cache.ts";
 import { absentIn, pathBytes, pathList, shownPath } from "./path-bytes.ts";
@@ -21,7 +21,7 @@ import { importCaptured } from "./import.ts";
 import { ignoredOf } from "./left-out.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
-import { NotCaptured, type Worktree } from "./repos.ts";
+import { NotCaptured, runtimeFiles, type Worktree } from "./repos.ts";
 import { hasOwnWork, headOf, isReal, withInner } from "./submodule.ts";
 import { restoreUntouched, takeModes } from "./untouched.ts";
 import { staysInside, type Tree } from "./wall.ts";
@@ -42,6 +42,8 @@ export type Captured = {
   isStaged: boolean;
   /** What git does not take and the tree therefore lacks, a few words each. */
   kept: string[];
+  /** Files that look changed to git and are as they were checked out: the index knows nothing of their times. Paths are bytes. */
+  restored: string[];
 };
 
 /** `live`: the agent may still work there, and the modes of its files stay as they are. `filesOnly`: without its clone. */
@@ -68,7 +70,7 @@ export const capture = async (
   const index = await indexHiding(context, behind, [...hidden, ...filled]);
   const adding = { ...behind, index };
   const apart = await withoutApart(context, adding);
-  const kept = await addAll(context, adding, { live, apart, headTree });
+  const { kept, restored } = await addAll(context, adding, { live, apart, headTree, staged });
   if (filled.length > 0) {
     const unhide = ["update-index", "--no-skip-worktree", "-z", "--stdin"];
     await runGit(context, adding, unhide, { input: pathList(filled) });
@@ -77,7 +79,7 @@ export const capture = async (
   const tree = (await runGit(context, adding, ["write-tree"])).stdout.trim();
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new NotCaptured("git has written no tree");
   await importCaptured(context, adding, { commits, tree, head });
-  return { agent, owned, head, headTree, tip, tree, index, isStaged: staged.length > 0, kept };
+  return { agent, owned, head, headTree, tip, tree, index, isStaged: staged.length > 0, kept, restored };
 };
 
 /** What the ids of the agent's clone name; what is missing, or of another kind, is left out. `commits`: all, to be saved. */
@@ -149,29 +151,35 @@ const withoutApart = async (context: GitContext, adding: Adding): Promise<readon
   if (indexed.length === 0) return apart;
   const asked = ["ls-tree", "-r", "-z", baseSha ?? emptyTree, "--", ...apart];
   const { stdout } = await runGit(context, ownDir, asked, { encoding: "latin1" });
-  const gone = indexed.map((path) => `0 ${"0".repeat(40)}\t${path}`);
-  await stageEntries(context, adding, [...gone, ...stdout.split("\0").filter(Boolean)]);
+  await stageEntries(context, adding, [...indexed.map(removed), ...stdout.split("\0").filter(Boolean)]);
   return apart;
 };
 
-/** Adds every file to the index. Resolves to what git does not take. */
+type HowToAdd = { live: boolean; apart: readonly string[]; headTree: string; staged: readonly string[] };
+
+/** Adds every file to the index. */
 const addAll = async (
   context: GitContext,
   adding: Adding,
-  { live, apart: left, headTree }: { live: boolean; apart: readonly string[]; headTree: string },
-): Promise<string[]> => {
-  const { nested, inner, large, submodules, hasRules } = await findSpecial(context, adding, left);
+  how: HowToAdd,
+): Promise<Pick<Captured, "kept" | "restored">> => {
+  const { live, apart: left, headTree, staged } = how;
+  const special = await findSpecial(context, adding, left);
+  const { nested, inner, large, submodules, hasRules } = special;
   // Submodules too: git would run `git status` there, by the configuration that it finds.
   const apart = [...nested, ...large];
   const said = await add(context, adding, [...apart, ...left]);
   if (!live && said.includes("Permission denied")) {
     await openTree(adding.path);
-    return addAll(context, adding, { live: true, apart: left, headTree });
+    return addAll(context, adding, { ...how, live: true });
   }
-  if (hasRules) await restoreUntouched(context, adding, headTree);
+  if (special.hasRuntime) await withoutRuntime(context, adding, headTree);
+  const beside = { headTree, base: adding.baseSha ?? emptyTree, staged, large };
+  const none = { restored: [], pointed: new Map<string, string>() };
+  const { restored, pointed } = hasRules ? await restoreUntouched(context, adding, beside) : none;
   await stageEntries(context, adding, await movedIn(adding, { nested, submodules }));
-  const kept = large.map(
-    (path) => `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`,
+  const kept = large.flatMap((path) =>
+    pointed.has(path) ? [] : `file beyond SERVICE_MAX_REPO_BYTES or 1 GiB of new files: ${shownPath(path)}`,
   );
   const known = await withInner(context, adding, { submodules, inner });
   for (const path of [...nested, ...inner]) {
@@ -182,8 +190,19 @@ const addAll = async (
   }
   const refused = said === "" ? [] : await leftBehind(context, adding);
   const others = refused.filter((path) => !apart.includes(path) && !isApart(path, left));
-  return [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)];
+  return { kept: [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)], restored };
 };
+
+/** Removes new files of the agent's CLI, which a `.gitignore` that makes exceptions lets in. */
+const withoutRuntime = async (context: GitContext, adding: Adding, headTree: string): Promise<void> => {
+  const plain = runtimeFiles.map((path) => `:(glob)${path.replace(/\/$/, "")}`);
+  const under = ["--", ...plain, ...plain.map((path) => `${path}/**`)];
+  const args = ["diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z", headTree];
+  const { stdout } = await runGit(context, adding, [...args, ...under], { encoding: "latin1" });
+  await stageEntries(context, adding, stdout.split("\0").filter(Boolean).map(removed));
+};
+
+const removed = (path: string): string => `0 ${"0".repeat(40)}\t${path}`;
 
 /** Adds all but some paths. Resolves to what git says about others that it does not take. */
 const add = async (context: GitContext, adding: Adding, without: string[]): Promise<string> => {
@@ -231,13 +250,14 @@ const leftBehind = async (context: GitContext, adding: Adding): Promise<string[]
 type Special = Record<"nested" | "inner" | "large", string[]> & {
   submodules: Map<string, string>;
   hasRules: boolean;
+  hasRuntime: boolean;
 };
 
 /** Bytes that one save takes of new and changed files in all. */
 const mostAdded = 2 ** 30;
 
 /** Smaller files are not added up, bytes. */
-const fewBytes = 65_536;
+const fewBytes = 4096;
 
 /**
  * What git does not ignore and cannot take: repositories, and files beyond the most that one save takes, which may hold nothing
@@ -249,7 +269,7 @@ const findSpecial = async (context: GitContext, adding: Adding, left: readonly s
   const wanted = [
     [".git", ...left].flatMap((path) => ["-path", `./${path}`, "-prune", "-o"]),
     ["-name", ".git", "-prune", "-printf", "0\\t%P\\0", "-o"],
-    ["-name", ".gitattributes", "-printf", "0\\t%P\\0", "-o"],
+    ["(", "-name", ".gitattributes", "-o", "-name", ".claude", ")", "-printf", "0\\t%P\\0", "-o"],
     ["-type", "f", "-size", some, "-printf", "%s\\t%P\\0"],
   ];
   const stdout = await find(context, adding.path, wanted.flat());
@@ -267,8 +287,9 @@ const findSpecial = async (context: GitContext, adding: Adding, left: readonly s
   const nested = outer.filter((path) => !ignored.has(path));
   const files = found.filter(({ path }) => !path.endsWith("/.git") && !isInner(path));
   const large = await beyond(context, adding, { files, most });
-  const hasRules = found.some(({ path }) => /(^|\/)\.gitattributes$/.test(path));
-  return { nested, inner, large, submodules, hasRules };
+  const has = (name: string): boolean => found.some(({ path }) => basename(path) === name);
+  const [hasRules, hasRuntime] = [has(".gitattributes"), has(".claude")];
+  return { nested, inner, large, submodules, hasRules, hasRuntime };
 };
 
 /** The largest of the new and changed files, so that the others have at most so many bytes in all. Paths are bytes. */

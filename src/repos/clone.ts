@@ -15,10 +15,9 @@ import {
   restoreGitDirectory,
   textOf,
 } from "./git-directory.ts";
-import { runtimeFiles } from "./left-out.ts";
 import { ownDirectory } from "./owner-file.ts";
 import { isGitName, remoteBranches } from "./ref.ts";
-import { exchanged, NotCaptured, RepoError, type Worktree } from "./repos.ts";
+import { exchanged, NotCaptured, RepoError, runtimeFiles, type Worktree } from "./repos.ts";
 import { ownText } from "./submodule.ts";
 import { indexOf, scratchOf, type Tree } from "./wall.ts";
 
@@ -304,6 +303,17 @@ export const apartOf = async (ownDir: string): Promise<string[]> => [
   ...Object.values(exchanged),
   ...(await textOf(join(ownDir, "apart"))).split("\n").filter((path) => path !== ""),
 ];
+
+/** Files that nothing but the agent's `info/exclude` hides. The index must have all others. Paths are bytes. */
+export const hiddenByAgent = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
+  const left = [...runtimeFiles, ...(await apartOf(worktree.ownDir)).map((path) => `/${path}`)];
+  const options = [
+    "--others",
+    "--exclude-per-directory=.gitignore",
+    ...left.map((each) => `--exclude=${each}`),
+  ];
+  return listFiles(context, worktree, ...options);
+};
 
 /** Has no commit have these paths, too. They are plain: see `cache.paths` of a setup. */
 export const keepApart = async ({ ownDir }: Worktree, paths: readonly string[]): Promise<void> =>

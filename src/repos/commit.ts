@@ -12,13 +12,14 @@ import {
 import { changedFiles } from "./diff.ts";
 import { attempt, reasonOf } from "./failure.ts";
 import { runGit, runGitOrNull, type GitContext } from "./git-context.ts";
-import { listFiles } from "./git-index.ts";
+import { listFiles, settleIndex } from "./git-index.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { tipAtRemote } from "./lease.ts";
 import { isWorktreeId, readOwner, writeOwner } from "./owner-file.ts";
 import { pathList, pathText } from "./path-bytes.ts";
+import { remoteBranches } from "./ref.ts";
 import { RepoError, type Saved, type Worktree, type WorktreeState, salvageRef, savedDirOf } from "./repos.ts";
 import { remoteIds, saveRefs } from "./saved.ts";
 import { signedBy } from "./signing.ts";
@@ -26,16 +27,20 @@ import { signedBy } from "./signing.ts";
 /** What the worktree has beyond its base. Its directory must exist. */
 export const inspectWorktree = async (context: GitContext, worktree: Worktree): Promise<WorktreeState> => {
   await requireDirectory(worktree);
-  const { baseSha, ownDir } = worktree;
+  const { baseSha, baseRef, ownDir, cacheDir } = worktree;
   const { agent, head, headTree, tip, tree, kept } = await capture(context, worktree);
   await noteKept(context, worktree, kept);
   const files = await changedFiles(context, ownDir, { from: baseSha ?? emptyTree, to: tree });
   const sum = (lines: "insertions" | "deletions") => files.reduce((all, file) => all + file[lines], 0);
   const diffStat = { files: files.length, insertions: sum("insertions"), deletions: sum("deletions") };
   const own = [...new Set([head, tip])].filter((commit) => commit !== null);
-  const not = baseSha === null ? [] : ["--not", baseSha];
+  // The agent may have started over on a newer base.
+  const bases = [
+    baseSha ?? [],
+    ...(await readRefs(cacheDir, [`${remoteBranches}${baseRef}`])).values(),
+  ].flat();
   const count =
-    own.length === 0 ? "0" : await inOwn(context, worktree, "rev-list", "--count", ...own, ...not);
+    own.length === 0 ? "0" : await inOwn(context, worktree, "rev-list", "--count", ...own, "--not", ...bases);
   const unsaved = await unsavedCommits(context, worktree, { agent });
   const hasOtherCommits = unsaved.some((commit) => commit !== head && commit !== tip);
   const dirty = tree !== headTree || head !== tip;
@@ -52,7 +57,7 @@ const inOwn = async (context: GitContext, { ownDir }: Worktree, ...args: string[
  */
 export const commitAll = (context: GitContext, worktree: Worktree, message: string): Promise<string> =>
   attempt(context, "worktree_failed", `commit what is in the worktree ${worktree.path}`, async () => {
-    const { agent, index, head, headTree, tree, tip: before } = await capture(context, worktree);
+    const { agent, index, head, headTree, tree, tip: before, restored } = await capture(context, worktree);
     const parents = await independent(context, worktree, [head, before]);
     // The agent may have checked out an older commit and changed nothing: the files follow the branch again.
     const isOlder = tree === headTree && head !== before && parents.length === 1 && parents[0] === before;
@@ -61,6 +66,8 @@ export const commitAll = (context: GitContext, worktree: Worktree, message: stri
       : await commitOver(context, worktree, { tree, parents, message, isSigned: true });
     if (tip === null) return "";
     if (isOlder) await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", tip]);
+    // The agent's own git must not find them changed.
+    if (restored.length > 0) await settleIndex(context, { ...worktree, index }, isOlder ? [] : restored);
     await writeClone(context, worktree, { agent, tip, index });
     return tip;
   });
@@ -81,9 +88,10 @@ export const checkOutCommit = (
       await runGit(context, worktree, ["read-tree", "-i", "--reset", from]);
       await runGit(context, worktree, ["read-tree", "--reset", "-u", commit]);
     }
-    const { agent, index, tree } = await capture(context, worktree);
+    const { agent, index, tree, restored } = await capture(context, worktree);
     const changed = await changedFiles(context, worktree.ownDir, { from: commit, to: tree });
     await runGit(context, { ...worktree, index }, ["read-tree", "--reset", "-u", commit]);
+    if (restored.length > 0) await settleIndex(context, { ...worktree, index });
     await writeClone(context, worktree, { agent, tip, index, ...(commit !== tip && { head: commit }) });
     return changed.map(({ path }) => pathText(path));
   });

@@ -1,6 +1,6 @@
 import { GitError } from "../lib/git.ts";
 import { staticToken, type GitContext } from "./git-context.ts";
-import { mayPass, unreachable } from "./host-call.ts";
+import { mayPass, overtaken, unreachable } from "./host-call.ts";
 import { NotCaptured, RepoError } from "./repos.ts";
 
 /**
@@ -63,12 +63,7 @@ const largerDisk = "Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WOR
 
 /** The first match counts: special signs stand before general ones. `isPath`: the repository is on this disk. */
 const knownFailures = (isPath: boolean): Known[] => [
-  [
-    /\[rejected\].*\((non-fast-forward|fetch first|stale info)/,
-    "the branch there changes again and again.",
-    "Wait until nobody else pushes to it.",
-    true,
-  ],
+  [overtaken, "the branch there changes again and again.", "Wait until nobody else pushes to it.", true],
   [
     /denying non-fast-forward|cannot force-push/i,
     "the remote lets nobody rewrite the branch.",

@@ -33,6 +33,12 @@ test.each([
   ],
   ["transcrypt", "sensitive/* filter=crypt\n", "sensitive/token", { "sensitive/a": base64 }],
   ["an unknown one, whose files are no text", "*.enc filter=ours\n", "b.enc", { "a.enc": "\0\u0003x" }],
+  [
+    "an unknown one, with an empty file and rules of its own",
+    "",
+    "vault/b",
+    { "vault/.gitattributes": "* filter=ours\n", "vault/a": "\0\u0003x", "vault/empty": "" },
+  ],
 ])("plain text under a filter that encrypts is not pushed: %s", async (_, attributes, path, files) => {
   const { remote, worktree, commit, push } = await filtered(attributes, files);
   expect(worktree.warnings.join()).toContain("Filters of .gitattributes do not run here");

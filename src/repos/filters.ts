@@ -1,12 +1,11 @@
-import { join } from "node:path";
 import { some } from "../lib/some.ts";
 import { emptyTree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull } from "./git-context.ts";
+import { indexOfTree } from "./git-index.ts";
 import { listNewObjects, readObjects } from "./new-objects.ts";
 import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
-import { scratchOf } from "./wall.ts";
 
 /*
  * A filter that `.gitattributes` names changes files on their way into the repository: it encrypts, or leaves things out. None
@@ -45,7 +44,7 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
     const files = await readHeads(context, worktree, [...fresh, ...old], filters);
     const [heads, before] = [files.slice(0, fresh.length), files.slice(fresh.length)];
     const encrypts = (name: string): boolean => {
-      const known = before.filter((file) => file.name === name);
+      const known = before.filter((file) => file.name === name && file.head !== "" && !isAttributes(file));
       return cipherNames.test(name) || (known.length > 0 && known.every(({ head }) => !isText(head)));
     };
     const plain = heads.filter(({ name, head }) => encrypts(name) && isPlain(name, head));
@@ -55,6 +54,8 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
   });
 
 const cipherNames = /^(git-?crypt|git-agecrypt|crypt|transcrypt)\b/;
+
+const isAttributes = ({ path }: File): boolean => /(^|\/)\.gitattributes$/.test(path);
 
 /** git's own rule. */
 const isText = (head: string): boolean => !head.includes("\0");
@@ -78,10 +79,9 @@ const named = (files: readonly File[]): string =>
 /** The filters of files by path, as `.gitattributes` in the trees say. Lines: an id, a space, a path in bytes. */
 const filtersBy = async (context: GitContext, worktree: Worktree, trees: string[], lines: string[]) => {
   const filters = new Map<string, string>();
-  const indexed = { ...worktree, index: join(scratchOf(worktree.ownDir), "attributes.index") };
   const input = pathList(lines.flatMap((line) => line.slice(41) || []));
   for (const tree of trees) {
-    await runGit(context, indexed, ["read-tree", tree]);
+    const indexed = await indexOfTree(context, worktree, tree);
     const ask = ["check-attr", "-z", "--cached", "--stdin", "filter"];
     const { stdout } = await runGit(context, indexed, ask, { input, encoding: "latin1" });
     for (const [, path = "", name = ""] of stdout.matchAll(/([^\0]+)\0filter\0([^\0]*)\0/g))

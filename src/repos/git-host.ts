@@ -18,7 +18,8 @@ import { withoutAlias } from "./ssh-alias.ts";
 export const openPullRequest = async (context: GitContext, request: PullRequest) => {
   const { baseRef, baseSha, branch, repoUrl } = request.worktree;
   const without = (reason: string) => ({ url: null, reason });
-  const repo = await gitHostOf(context, repoUrl);
+  const finding = `find ${repoUrl} at its git host, where ${branch} was pushed`;
+  const repo = await attempt(context, "pr_failed", finding, () => gitHostOf(context, repoUrl));
   if ("missing" in repo)
     return without(`The branch ${branch} was pushed, but no pull request was opened: ${repo.missing}`);
   if (baseSha === null)
@@ -29,7 +30,7 @@ export const openPullRequest = async (context: GitContext, request: PullRequest)
   const openTo = (base: string) => findOrOpen(context, repo, { ...request, base });
   return attempt(context, "pr_failed", what, async () => {
     try {
-      return { url: await openTo(baseRef), reason: null };
+      return await openTo(baseRef);
     } catch (error) {
       if (refusalOf(error)?.status !== 422) throw error;
       const { branch: usual, also } = await askHead(context, repoUrl, baseRef);
@@ -39,7 +40,7 @@ export const openPullRequest = async (context: GitContext, request: PullRequest)
         );
       if (also === "branch" || usual === null || usual === branch) throw error;
       const gone = `The base "${baseRef}" is no longer at the remote`;
-      const url = await openTo(usual).catch((cause: unknown) => {
+      const { url } = await openTo(usual).catch((cause: unknown) => {
         if (refusalOf(cause) === null || mayPass(cause)) throw cause;
         const why = `${gone}, and a pull request to its default branch ${usual} was refused: ${String(cause)}.`;
         const advice = "Name a branch that is there: svc continue JOB --base BRANCH --deliver.";
@@ -50,12 +51,12 @@ export const openPullRequest = async (context: GitContext, request: PullRequest)
   });
 };
 
-/** Resolves to the address of the open pull request of the branch, or of a new one to `base`. */
+/** Finds the open pull request of the branch, or opens one to `base`. People may have given theirs another base: it stays. */
 const findOrOpen = (
   context: GitContext,
   repo: HostedRepo,
   { worktree: { branch }, isDraft, title, body, base }: PullRequest & { base: string },
-): Promise<string> =>
+): Promise<{ url: string; reason: string | null }> =>
   callHost(context.signal, async () => {
     const pulls = `repos/${nameOf(repo)}/pulls`;
     const head = encodeURIComponent(`${repo.owner}:${branch}`);
@@ -63,12 +64,15 @@ const findOrOpen = (
     if (open !== undefined) {
       const undo = ["pr", "ready", String(open.number), "--undo", "--repo", `${repo.host}/${nameOf(repo)}`];
       if (isDraft && !open.draft) await gh(context, repo, undo);
-      return open.html_url;
+      const { html_url: url, base: to } = open;
+      const other = `The open pull request goes to ${to.ref}, not to ${base}: change its base there (${url}).`;
+      return { url, reason: to.ref === base ? null : other };
     }
     // The host takes 256 characters of title and 65,536 of body.
     const text = { title: title.slice(0, 256), body: body.slice(0, 65_000) };
     const input = { head: branch, base, draft: isDraft, ...text };
-    return Pull.parse(await api(context, repo, pulls, { method: "POST", input })).html_url;
+    const made = Pull.parse(await api(context, repo, pulls, { method: "POST", input }));
+    return { url: made.html_url, reason: null };
   });
 
 const Pull = z.object({
@@ -76,6 +80,7 @@ const Pull = z.object({
   number: z.int(),
   draft: z.boolean(),
   body: z.string().nullable(),
+  base: z.object({ ref: z.string() }),
 });
 
 /** Adds a paragraph to the body of a pull request, unless it is there. @throws RepoError `pr_failed` */
@@ -163,6 +168,7 @@ const gitHostOf = async (context: GitContext, url: string, { mayBeMissing = fals
       return { missing: noToken };
   } catch (error) {
     context.signal.throwIfAborted();
+    if (mayPass(error)) throw error;
     return { missing: `${error instanceof Error ? error.message : String(error)}.` };
   }
   const program = await findExecutable("gh", context.env["PATH"] ?? "");

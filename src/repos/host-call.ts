@@ -31,17 +31,25 @@ export const limitOf = (error: unknown): number => {
   const refusal = refusalOf(error);
   if (refusal === null || ![403, 429, 503].includes(refusal.status)) return 0;
   const headers = refusal.response?.headers ?? {};
-  const after = Number(headers["retry-after"]);
+  const said = headers["retry-after"];
+  const after = Number(said) || (Date.parse(String(said)) - Date.now()) / 1000;
   if (after > 0) return Date.now() + after * 1000;
-  return String(headers["x-ratelimit-remaining"]) === "0" ? Number(headers["x-ratelimit-reset"]) * 1000 : 0;
+  if (String(headers["x-ratelimit-remaining"]) === "0") return Number(headers["x-ratelimit-reset"]) * 1000;
+  // GitHub asks for a minute at least.
+  return /secondary rate limit/i.test(refusal.message) ? Date.now() + 61_000 : 0;
 };
 
 /** Words of git and gh when a server cannot be reached, breaks off or is overloaded. */
 export const unreachable =
-  /Could not resolve host|Failed to connect|Connection (refused|reset|timed out)|Network is unreachable|No route to host|Operation timed out|gnutls_handshake|SSL (connection|certificate|peer)|returned error: (5\d\d|429)|early EOF|unexpected disconnect|the remote end hung up|\bEOF\b|connection re(set|fused)|no such host|i\/o timeout|TLS handshake timeout/;
+  /Could not resolve host|Failed to connect|Connection (refused|reset|timed out)|Network is unreachable|No route to host|Operation timed out|gnutls_handshake|SSL (connection|certificate|peer)|returned error: (5\d\d|429)|early EOF|unexpected disconnect|the remote end hung up|\bEOF\b|connection re(set|fused)|no such host|i\/o timeout|TLS handshake timeout|GnuTLS recv error|non-properly terminated|Empty reply from server|SSL_ERROR_SYSCALL|Connection closed by|error connecting to|GOAWAY|INTERNAL_ERROR|closed network connection|\(Internal Server Error\)/;
+
+/** Words of git when the branch at a remote moved while it was pushed. */
+export const overtaken =
+  /\[rejected\].*\((non-fast-forward|fetch first)|\(stale info|cannot lock ref '[^']*': (is at|reference already)|incorrect old value/;
 
 /** Words of git and servers that stay the same however often they are asked. */
-const lasting = /returned error: 4(?!29)\d\d|SSL certificate|Authentication failed|rejected\]/;
+const lasting =
+  /returned error: 4(?!29)\d\d|SSL certificate|Authentication failed|rejected\] \((?!Internal Server Error)/;
 
 /** GitHub does not know a branch at once that was pushed a moment ago. */
 const isEarly = (text: string): boolean =>

@@ -1,9 +1,9 @@
-import { appendFile, mkdir, rm } from "node:fs/promises";
+import { appendFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
-import { addTo, makeWorktree } from "./repos.fixture.ts";
+import { addTo, makeRemote, makeWorktree } from "./repos.fixture.ts";
 import type { Repos, Worktree } from "./repos.ts";
 
 /** Whatever is written from now on is the agent's: file times are as exact as the kernel's clock. */
@@ -40,6 +40,28 @@ test("files that the agent's CLI keeps for itself are in no commit and in no war
   expect(await look(repos, worktree)).toMatchObject({ dirty: false, ignored: [] });
 });
 
+test("the same where a .gitignore makes exceptions; what is tracked of them may change and go", async () => {
+  const { repos, worktree } = await makeWorktree({
+    ".gitignore": "*\n!*/\n!*.md\n!*.json\n!.gitignore\n",
+    ".claude/checkpoints/a.md": "1\n",
+    ".claude/checkpoints/b.md": "1\n",
+  });
+  const { path } = worktree;
+  await beginWork(repos, worktree);
+  await write(path, {
+    ".claude/agent-memory-local/notes.md": "notes\n",
+    "packages/app/.claude/scheduled_tasks.json": "{}\n",
+    ".claude/agent-registry.json": "{}\n",
+  });
+  await plainGit(path, "add", "--all");
+  expect(await look(repos, worktree)).toEqual(nothing);
+  await write(path, { ".claude/checkpoints/a.md": "2\n", ".claude/settings.json": "{}\n" });
+  await rm(join(path, ".claude/checkpoints/b.md"));
+  await repos.commitAll(worktree, "work", never);
+  const changed = await plainGit(path, "show", "--name-status", "--format=", "HEAD");
+  expect(changed).toBe("M\t.claude/checkpoints/a.md\nD\t.claude/checkpoints/b.md\nA\t.claude/settings.json");
+});
+
 test("what the agent's info/exclude hides is left out and named, also after a commit of the service", async () => {
   const { repos, repo, worktree } = await makeWorktree();
   await beginWork(repos, worktree);
@@ -56,10 +78,42 @@ test("what the agent's info/exclude hides is left out and named, also after a co
   expect(await look(repos, worktree)).toMatchObject({ dirty: false, paths: ["fix.txt"] });
 });
 
+test("so are kinds that tools make, which no rule of the repository names, but not what was there before", async () => {
+  const { repos, worktree } = await makeWorktree({ ".gitignore": "build/\n*.pyc\n" });
+  await appendFile(join(worktree.gitDir, "info/exclude"), "dist/\n*.log\n");
+  await write(worktree.path, { "dist/before.js": "1\n" });
+  await beginWork(repos, worktree);
+  await write(worktree.path, { "dist/app.js": "1\n", "run.log": "1\n", "build/x": "1\n", "m.pyc": "1\n" });
+  expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: ["dist/app.js", "run.log"] });
+  expect(await look(repos, worktree)).toEqual(nothing);
+});
+
+test("of very many files each is named once, and a later one too", async () => {
+  const { repos, worktree } = await makeWorktree({ ".gitignore": "outputs/\n" });
+  await beginWork(repos, worktree);
+  const files = Array.from({ length: 1200 }, (_, nth) => [`outputs/${nth}.md`, "1\n"]);
+  await write(worktree.path, Object.fromEntries(files));
+  expect((await look(repos, worktree)).ignored).toHaveLength(1200);
+  await until(async () => ((await look(repos, worktree)).ignored.length === 0 ? true : null));
+  await write(worktree.path, { "outputs/later.md": "1\n" });
+  expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: ["outputs/later.md"] });
+});
+
+test("a committed file is not named, although it is left out of the worktree and a pattern lets it in", async () => {
+  const rules = "*\n!*/\n!*.md\n!2024\n!.gitignore\n";
+  const { repos, worktree } = await makeWorktree({ ".gitignore": rules, "gone.md": "1\n" });
+  await beginWork(repos, worktree);
+  await plainGit(worktree.path, "update-index", "--skip-worktree", "gone.md");
+  await rm(join(worktree.path, "gone.md"));
+  await write(worktree.path, { "new.md": "1\n", "2024": "1\n", "other.txt": "1\n" });
+  const ignored = ["other.txt"];
+  expect(await look(repos, worktree)).toEqual({ dirty: true, paths: ["2024", "new.md"], kept: [], ignored });
+});
+
 test("new work at ignored paths is named once; what tools make again and what was there is not", async () => {
   const { repos, worktree } = await makeWorktree({
     ".gitignore":
-      "outputs/\nlib/\n*.local\nnode_modules\ntarget\n.venv\n*.log\n*.pyc\ncoverage\n.cache\nkept/\n",
+      "bin/\n.vite\ntest-results\n*.pid\noutputs/\nlib/\n*.local\nnode_modules\ntarget\n.venv\n*.log\n*.pyc\ncoverage\n.cache\nkept/\n",
   });
   const { path } = worktree;
   await write(path, { "kept/by-setup.txt": "1\n", "lib/setup.js": "1\n" });
@@ -75,6 +129,10 @@ test("new work at ignored paths is named once; what tools make again and what wa
     "m.pyc": "1\n",
     "coverage/index.html": "1\n",
     ".cache/x": "1\n",
+    "bin/Debug/app.dll": "1\n",
+    ".vite/x": "1\n",
+    "test-results/x.txt": "1\n",
+    "server.pid": "1\n",
   });
   const named = ["a?b.local", "lib/core.js", "outputs/report.md"];
   expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: named });
@@ -105,7 +163,31 @@ test("uncommitted work in a worktree or clone of the agent's own at an ignored p
   });
   const named = [".claude/worktrees/fix", "work/clone", "work/empty"];
   expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: named });
-  // Committed work is saved with the branches.
+  // Committed work is saved with the branches, but not with those of a clone.
   await commitFile(join(path, "work/clean"), "done.txt");
   expect(await look(repos, worktree)).toEqual(nothing);
+  await commitFile(join(path, "work/clean-clone"), "done.txt");
+  expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: ["work/clean-clone"] });
+});
+
+test("a clone of something else is not named as long as nothing is added to it; a deletion alone is work", async () => {
+  const { repos, worktree } = await makeWorktree({ ".gitignore": "work/\n" });
+  const other = await makeRemote({ "tool.dos": "1\r\n", "b.txt": "1\n" });
+  // Line ends that git reads otherwise than it wrote them are nobody's work.
+  await writeFile(join(other.work, ".gitattributes"), "*.dos text\n");
+  await plainGit(other.work, "add", ".gitattributes");
+  await plainGit(other.work, "commit", "--quiet", "--message", "rules");
+  await plainGit(other.work, "push", "--quiet", other.url, "HEAD:refs/heads/main");
+  const { path } = worktree;
+  await beginWork(repos, worktree);
+  for (const name of ["tool", "gone", "done"])
+    await plainGit(path, "clone", "--quiet", other.url, `work/${name}`);
+  expect(await look(repos, worktree)).toEqual(nothing);
+  await beginWork(repos, worktree);
+  await rm(join(path, "work/gone/b.txt"));
+  await plainGit(path, "-C", "work/done", "config", "user.name", "a");
+  await plainGit(path, "-C", "work/done", "config", "user.email", "a@b");
+  await plainGit(path, "-C", "work/done", "rm", "--quiet", "b.txt");
+  await plainGit(path, "-C", "work/done", "commit", "--quiet", "--message", "gone");
+  expect(await look(repos, worktree)).toEqual({ ...nothing, ignored: ["work/done", "work/gone"] });
 });

@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { type AgentClone, basicsOf, readAgentClone } from "./clone.ts";
 import type { GitContext } from "./git-context.ts";
 import { borrowObjects, removeLocks, replace, restoreGitDirectory } from "./git-directory.ts";
-import { runtimeFiles } from "./left-out.ts";
 import { ownDirectory, readOwner, type OwnerFile } from "./owner-file.ts";
-import { RepoError, type Worktree } from "./repos.ts";
+import { RepoError, runtimeFiles, type Worktree } from "./repos.ts";
 import { emptyScratch } from "./wall.ts";
 
 /** Readies the service's git directory of a worktree, whose directory must exist, and reads the agent's clone. */

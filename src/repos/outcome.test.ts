@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { chmod, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -91,6 +92,17 @@ test("a checkout of an older commit is no work: the branch stays and the files f
   expect(await repos.commitAll(worktree, "x", never)).toBe(tip);
   expect(await read(worktree.path, "a.txt")).toBe("1\n");
   expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, head: tip, ahead: 1 });
+});
+
+test("a branch that starts over on a newer base has nothing of its own", async () => {
+  const { repos, repo, remote, worktree } = await makeWorktree();
+  await commitAs(worktree, { "a.txt": "1\n" });
+  await remote.commit({ "main.txt": "1\n" });
+  await addTo(repos, await fetchInto(repos, repo.url), "one");
+  await plainGit(worktree.path, "reset", "--quiet", "--hard", "origin/main");
+  expect(await repos.inspect(worktree, never)).toMatchObject({ ahead: 0 });
+  await commitAs(worktree, { "b.txt": "1\n" });
+  expect(await repos.inspect(worktree, never)).toMatchObject({ ahead: 1 });
 });
 
 test("salvage puts commits and uncommitted files under the job's ref and leaves branch, index and files as they are", async () => {
@@ -249,6 +261,20 @@ test("without a git host only the branch is pushed, and the reason is reported",
   expect(await repos.openPullRequest({ ...request, worktree: hosted })).toEqual({
     url: null,
     reason: expect.stringContaining("set GIT_HOST_TOKEN"),
+  });
+});
+
+test("a token of an app that cannot be had now makes the pull request fail, to be tried again", async () => {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const gitHostAppPrivateKey = String(privateKey.export({ type: "pkcs1", format: "pem" }));
+  const app = { gitHostAppId: "1", gitHostAppInstallationId: "2", gitHostAppPrivateKey };
+  const { repos } = await makeRepos({ gitHost: "127.0.0.1:9", ...app });
+  const { worktree } = await makeWorktree();
+  const hosted = { ...worktree, repoUrl: "https://127.0.0.1:9/acme/app" };
+  const request = { worktree: hosted, isDraft: false, title: "t", body: "b", signal: never };
+  await expect(repos.openPullRequest(request)).rejects.toMatchObject({
+    reason: "pr_failed",
+    retryable: true,
   });
 });
 

@@ -7,15 +7,14 @@ import { poll } from "../lib/wait.ts";
 import { fetchRepo } from "./cache.ts";
 import { capture, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
-import { apartOf, branchRef, hasDirectory, readRefs, type Refs } from "./clone.ts";
+import { branchRef, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
 import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
-import { listFiles } from "./git-index.ts";
+import { overtaken } from "./host-call.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
 import { openWorktree } from "./open-worktree.ts";
-import { runtimeFiles } from "./left-out.ts";
 import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
@@ -64,7 +63,7 @@ const pushUnderLease = async (
       await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
       return true;
     } catch (error) {
-      const isStale = error instanceof GitError && /\(stale info\)/.test(error.said);
+      const isStale = error instanceof GitError && overtaken.test(error.said);
       if (!isStale || tries === 3) throw error;
       await fetchRepo(context, { url, allowLocal: true });
     }
@@ -149,8 +148,8 @@ const requireShown = async (context: GitContext, { branch, repoUrl: url }: Workt
     );
   const deadline = performance.now() + 5000;
   if ((await poll(ask, { first: 200, longest: 1000, signal: context.signal, deadline })) !== null) return;
-  const message = `git pushed the branch ${branch}, but ${url} does not show it at ${tip}. Look at the branch there, and push it by hand.`;
-  throw new RepoError("push_failed", message);
+  const message = `git pushed the branch ${branch}, but ${url} does not show it at ${tip}.`;
+  throw new RepoError("push_failed", message, { retryable: true });
 };
 
 /**
@@ -163,15 +162,7 @@ export const isPushed = async (context: GitContext, worktree: Worktree): Promise
     if (!(await hasDirectory(worktree))) return true;
     const { agent, owned, kept, tree, headTree, isStaged } = await capture(context, worktree, { live: true });
     if (kept.length > 0 || tree !== headTree || isStaged || agent.on !== branchRef(worktree)) return false;
-    if (agent.exclude.length > 0) {
-      const left = [...runtimeFiles, ...(await apartOf(worktree.ownDir)).map((path) => `/${path}`)];
-      const options = [
-        "--others",
-        "--exclude-per-directory=.gitignore",
-        ...left.map((each) => `--exclude=${each}`),
-      ];
-      if ((await listFiles(context, worktree, ...options)).length > 0) return false;
-    }
+    if (agent.exclude.length > 0 && (await hiddenByAgent(context, worktree)).length > 0) return false;
     const pushed = owned?.pushed ?? null;
     return (await unsavedCommits(context, worktree, { agent, pushed })).length === 0;
   } catch {

@@ -38,6 +38,7 @@ test("a push that the remote does not show has failed", async () => {
   await commit(worktree.path);
   await expect(repos.push(worktree, never)).rejects.toMatchObject({
     reason: "push_failed",
+    retryable: true,
     message: expect.stringContaining("does not show it at") as unknown,
   });
   expect(await repos.isPushed(worktree, never)).toBe(false);

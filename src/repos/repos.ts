@@ -158,6 +158,14 @@ export class RepoError extends Error {
 /** Files that a task brings and that are kept with its job, in a worktree. No commit of the service has them. */
 export const exchanged = { in: ".svc/in", out: ".svc/out" } as const;
 
+/** Patterns of the files that Claude Code keeps for itself. It hides them by `.git/info/exclude`, too. */
+export const runtimeFiles = (
+  "scheduled_tasks.lock scheduled_tasks.json routines/.state/ worktrees/ checkpoints/ mailbox/ agent-registry.json " +
+  "agent-memory-local first-run assistant-daemon-state.json"
+)
+  .split(" ")
+  .map((path) => `**/.claude/${path}`);
+
 /** A worktree that git cannot capture. `message`: the reason, a few words. */
 export class NotCaptured extends RepoError {
   override name = "NotCaptured";

@@ -4,10 +4,12 @@ import { join, resolve } from "node:path";
 import { isBelow } from "../lib/is-below.ts";
 import { removeTree } from "../lib/remove-tree.ts";
 import { cacheGitDir, runGit, unlessRefused, type GitContext } from "./git-context.ts";
+import { objectsAt } from "./git-objects.ts";
 import { pathBytes } from "./path-bytes.ts";
 import { borrowObjects, replace, restoreGitDirectory, smallTextOf } from "./git-directory.ts";
 import type { Worktree } from "./repos.ts";
-import { emptyScratch } from "./wall.ts";
+import { asCheckedOut } from "./untouched.ts";
+import { emptyScratch, indexOf } from "./wall.ts";
 
 /**
  * Whether a submodule holds anything that its remote may lack, or that is not sure: it is checked out otherwise than the index's
@@ -56,12 +58,16 @@ export const headOf = async (root: string, path: string): Promise<string | null>
 const commonOf = async (gitDir: string): Promise<string> =>
   resolve(gitDir, (await ownText(join(gitDir, "commondir"))).trim());
 
-/** Whether a repository below the worktree has files that its commit lacks; true whenever that is not sure. `path`: bytes. */
-export const hasUncommitted = async (context: GitContext, worktree: Worktree, path: string) => {
+/** Whether a repository below the worktree has work that only it has; true whenever that is not sure. `path`: bytes. */
+export const hasUnsaved = async (context: GitContext, worktree: Worktree, path: string) => {
   const directory = join(worktree.path, pathBytes(path).toString());
   const [own, commit] = [await gitDirectoryAt(directory), await headOf(worktree.path, path)];
   if (own === null || commit === null) return true;
-  return !(await hasFilesOf(context, worktree, { directory, gitDir: await commonOf(own), commit }));
+  const gitDir = await commonOf(own);
+  // The worktree's branches are saved with it. What was cloned and not added to is somewhere else.
+  const isOwn = isBelow(gitDir, worktree.gitDir) || (await isAsCloned(gitDir));
+  if (!isOwn && (await objectsAt(context, worktree.ownDir, [commit]))[0] === null) return true;
+  return !(await hasFilesOf(context, worktree, { directory, gitDir, commit }));
 };
 
 /** Empty: there is no such file, it has more than 64 MiB, or a link leads to it. */
@@ -94,16 +100,20 @@ const hasFilesOf = async (
   worktree: Worktree,
   { directory: path, gitDir, commit }: { directory: string; gitDir: string; commit: string },
 ): Promise<boolean> => {
-  const status = async (ownDir: string) => {
+  const isClean = async (ownDir: string): Promise<boolean> => {
     const where = { path, ownDir, root: worktree.path, lenders: [join(gitDir, "objects")] };
     await replace(join(ownDir, "HEAD"), `${commit}\n`);
     await runGit(context, where, ["read-tree", commit]);
-    return runGit(context, where, ["status", "--porcelain", "--no-renames", "--ignore-submodules=dirty"]);
+    const status = ["status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=dirty"];
+    const { stdout, stderr } = await runGit(context, where, status, { encoding: "latin1" });
+    const found = stdout.matchAll(/1 \.M N\.\.\. (100\d{3}) \1 \1 ([0-9a-f]{40}) \2 ([^\0\n]+)\0/g);
+    const files = Array.from(found, ([, mode = "", id = "", path = ""]) => ({ path, mode, id, before: id }));
+    const same = await asCheckedOut(context, { ...where, index: indexOf(ownDir) }, files);
+    return stderr === "" && stdout.split("\0").length === same.length + 1;
   };
-  const found = await withBorrower(context, clonesOf(context, worktree), (ownDir) =>
-    unlessRefused(status(ownDir), () => null),
+  return withBorrower(context, clonesOf(context, worktree), (ownDir) =>
+    unlessRefused(isClean(ownDir), () => false),
   );
-  return found !== null && found.stdout === "" && found.stderr === "";
 };
 
 /** What repositories below the worktree may borrow from. */

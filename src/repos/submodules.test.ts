@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { inside, never, plainGit, read, write } from "./plain-git.fixture.ts";
@@ -39,6 +39,25 @@ const stateOf = async (repos: Repos, worktree: Worktree) => ({
 });
 
 const untouched = { kept: [], dirty: false, pushed: true };
+
+test("a submodule whose line ends git reads otherwise than it wrote them is no work, and a changed file is", async () => {
+  const lib = await makeRemote({ "a.dos": "one\r\n", "b c.dos": "two\r\n" });
+  await writeFile(join(lib.work, ".gitattributes"), "*.dos text\n");
+  await plainGit(lib.work, "add", ".gitattributes");
+  await plainGit(lib.work, "commit", "--quiet", "--message", "rules");
+  await plainGit(lib.work, "push", "--quiet", lib.url, "HEAD:refs/heads/main");
+  const app = await makeRemote();
+  await addSubmodule(app, lib, at);
+  const { repos } = await makeRepos();
+  const worktree = await addTo(repos, await fetchInto(repos, app.url), "one", { wanted });
+  expect(await stateOf(repos, worktree)).toEqual(untouched);
+  const own = { ...untouched, kept: [`submodule at ${at}`], pushed: false };
+  await chmod(join(worktree.path, at, "a.dos"), 0o755);
+  expect(await stateOf(repos, worktree)).toEqual(own);
+  await chmod(join(worktree.path, at, "a.dos"), 0o644);
+  await write(join(worktree.path, at), { "b c.dos": "three\r\n" });
+  expect(await stateOf(repos, worktree)).toEqual(own);
+});
 
 test("submodules are checked out as git does it, from clones that are kept, and are no change", async () => {
   const { lib, repos, repo, root } = await makeApp();

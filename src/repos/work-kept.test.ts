@@ -213,6 +213,9 @@ test("what one save adds is bounded in sum: the largest files stay out of it and
     paths: ["70000.txt", "71000.txt"],
     kept: [beyond("72000.txt")],
   });
+  const small = Array.from({ length: 41 }, (_, nth) => [`${nth}.dat`, "z".repeat(5000)]);
+  await write(other.path, Object.fromEntries(small));
+  expect((await few.repos.inspect(other, never)).kept).toHaveLength(4);
 });
 
 test("files below the path limit are named", async () => {

@@ -37,9 +37,13 @@ export type Committed = {
   paths: string[];
 };
 
-/** Reports the changes of a read-only profile's agent, which are discarded with its worktree. */
-export const reportDiscarded = async ({ run, worktree, repos }: Work): Promise<null> => {
-  const changed = changesIn(await repos.inspect(worktree, run.signal));
+/** Reports the changes of a read-only profile's agent, which are discarded with its worktrees. */
+export const reportDiscarded = async ({ run, repos }: Work, worktrees: Worktree[]): Promise<null> => {
+  const changed: string[] = [];
+  for (const worktree of worktrees) {
+    changed.push(...changesIn(await repos.inspect(worktree, run.signal)));
+    changed.push(...(await repos.ignoredWork(worktree, run.signal)));
+  }
   if (changed.length > 0) run.warn(`The profile may only read; changes were discarded: ${some(changed, 50)}`);
   return null;
 };

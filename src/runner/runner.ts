@@ -183,7 +183,8 @@ export const createRunner = (deps: Dependencies) => {
     const agent = { report: record.checking?.report ?? null, text: record.output ?? "" };
     const summary = summaryOf(agent);
     const about = { record, run, worktree, summary, repos, templates: profile.deliver, redact: deps.redact };
-    const work = profile.readOnly ? await reportDiscarded(about) : await commitWork(about, firstHead);
+    const all = [worktree, ...place.others.map((other) => other.worktree)];
+    const work = profile.readOnly ? await reportDiscarded(about, all) : await commitWork(about, firstHead);
     const left = work === null ? [] : await commitOthers(about, place.others);
     const changed = work !== null && (work.isChanged || left.some(hasChanged));
     const checks = changed ? await runChecks(record, work, given) : [];
@@ -249,9 +250,12 @@ export const createRunner = (deps: Dependencies) => {
       secrets: given.secrets.checks,
       round: record.check_round,
     };
-    const checks = await care.afterChecks(given, () => deps.checks(checking));
-    await repos.markAgentWork(place.worktree);
-    return checks;
+    try {
+      return await care.afterChecks(given, () => deps.checks(checking));
+    } finally {
+      // Also when they are stopped: what they leave is nobody's work.
+      await repos.markAgentWork(place.worktree);
+    }
   };
 
   /** Its agent gets another turn. From here on the round counts. */

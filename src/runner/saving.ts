@@ -96,8 +96,9 @@ export const createSaving = (deps: Saving) => {
 
   const checkedOut = async (worktree: Worktree, tip: string): Promise<void> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
-    const from = worktree.baseSha ?? undefined;
-    await repos.checkOutCommit(worktree, { commit: tip, tip, from }, signal).catch((err: unknown) => {
+    const again = { commit: tip, tip, from: worktree.baseSha ?? undefined };
+    const done = repos.checkOutCommit(worktree, again, signal).then(() => repos.markAgentWork(worktree));
+    await done.catch((err: unknown) => {
       log.warn({ err }, "the worktree of a job that was being checked does not have its files again");
     });
   };

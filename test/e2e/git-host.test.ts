@@ -224,6 +224,8 @@ const creationsOfPulls = (name: string): number =>
 test("one bad answer of the host costs no delivery, and what was made although its answer was lost is not made twice", async () => {
   const faults = [
     { what: "git_read", how: 500 },
+    { what: "git_read", how: "reset" },
+    { what: "push", how: "reset" },
     { what: "push", how: 503 },
     { what: "api", how: 502 },
     { what: "pull_request", how: 429, retryAfter: 1 },
@@ -297,6 +299,29 @@ test("a base that is gone gives the default branch; where that is refused the jo
   const named = await runJob(service, "-", { session_id: second.session_id, base_ref: "next", options });
   expect(named).toMatchObject({ status: "succeeded", base_ref: "next", warnings: [] });
   expect(pullOf(named)?.base).toBe("next");
+});
+
+test("an open pull request keeps its base, and a job that asks for another one says so", async () => {
+  const repository = await host.createRepository("acme", "based");
+  await git(repository.directory, "branch", "next", "main");
+  const first = await runJob(service, "Do it", { repo_url: repository.url });
+  const second = await runJob(service, "Go on", { session_id: first.session_id, base_ref: "next" });
+  expect(second).toMatchObject({ status: "succeeded", base_ref: "next", pr_url: first.pr_url });
+  expect(second.warnings).toEqual([
+    `The open pull request goes to main, not to next: change its base there (${first.pr_url}).`,
+  ]);
+});
+
+test("an agent that starts over on the base, into which its branch was merged, has changed nothing", async () => {
+  const repository = await host.createRepository("acme", "over");
+  const job = await runJob(service, "Do it", { repo_url: repository.url });
+  await git(repository.directory, "update-ref", "refs/heads/main", `${job.commit_sha}`);
+  await git(repository.directory, "update-ref", "-d", `refs/heads/${job.branch}`);
+  Object.assign(pullOf(job) ?? {}, { state: "MERGED" });
+  const task = "scenario: noop";
+  const next = await runJob(service, task, { session_id: job.session_id });
+  expect(next).toMatchObject({ status: "succeeded", outcome: "no_change", error: null, pr_url: null });
+  expect(await branchesOf(repository)).toEqual(["main"]);
 });
 
 test("a pull request that was merged, and its branch deleted, is followed by another one", async () => {
