@@ -265,7 +265,8 @@ test("Codex: rollouts without an envelope, editor's context, and blocks of the C
       message("user", "<environment_context>\nCurrent working directory: /w/app\n</environment_context>"),
       message(
         "user",
-        "# AGENTS.md instructions for /w/app",
+        "# AGENTS.md instructions for /w/app\n\n<INSTRUCTIONS>\na quetzal\n</INSTRUCTIONS>",
+        "# AGENTS.md instructions for /w/app\n\na quetzal",
         "# Context from my IDE setup:\n\n## Open tabs:\n- a.ts\n\n## My request for Codex:\nplease wombat",
       ),
       { type: "function_call", name: "shell", arguments: '{"command":["ls"]}', call_id: "c" },
@@ -274,7 +275,7 @@ test("Codex: rollouts without an envelope, editor's context, and blocks of the C
     ),
   );
   expect(index.session("rollout-old")).toMatchObject({
-    num_user_turns: 1,
+    num_user_turns: 2,
     num_assistant_turns: 1,
     num_tool_calls: 1,
     summary: "please wombat",
@@ -285,3 +286,12 @@ test("Codex: rollouts without an envelope, editor's context, and blocks of the C
   expect(index.search(question("badger")).total).toBe(1);
   expect(index.unread().unknown_lines).toEqual({});
 });
+      message("developer", "a quetzal"),
+      message(
+        "user",
+        "<turn_aborted>a quetzal</turn_aborted>and\n<skill>\n<name>s</name>a quetzal</skill>\n<environment_context>a quetzal</environment_context>\nmore",
+      ),
+      { type: "response_item", payload: { type: "ghost_snapshot", ghost_commit: { id: "quetzal" } } },
+  expect(index.search(question("quetzal")).total).toBe(0);
+  const contents = index.entries("rollout-old", all).items.map(({ content }) => content);
+  expect(contents).toEqual(["please wombat", "and\nmore", "", "did it"]);

@@ -58,10 +58,10 @@ test("what the CLI writes in a person's name is no prompt and no summary", async
     ),
   );
   expect(index.session("s")).toMatchObject({ num_user_turns: 2, summary: "The real prompt" });
+  expect(index.search(question("caveat OR injected")).total).toBe(0);
   expect(index.entries("s", all).items.map(({ entry_type, content }) => [entry_type, content])).toEqual([
     ["system", expect.stringContaining("Caveat")],
     ["user", "/compact"],
-    ["system", "injected"],
     ["summary", "This session continues another one"],
     ["system", "Compacted"],
     ["user", "The real prompt"],
@@ -262,6 +262,15 @@ test("what a person typed is judged block by block: editor, reminders and contin
     ["<system-reminder>only a quetzal</system-reminder>", null],
     [[text("<ide_diagnostics>1 error</ide_diagnostics>")], null],
     ["[Request interrupted by user]", null],
+    ["One\n<system-reminder>a quetzal</system-reminder>\nand two", "One\nand two"],
+    ["In <ide_selection>ibex</ide_selection> it <bash-stdout>a</bash-stdout>fails", "In it fails"],
+    ["Go\nThis session is being continued from a previous conversation: ibex.\n\nSummary", "Go"],
+    [[text("This session is being continued from a previous conversation: ibex."), text("Go")], "Go"],
+    [`<system-reminder>quetzal</system-reminder>\n${command("plan", "it")}`, "/plan it"],
+    [
+      "<system-reminder>quetzal</system-reminder>This session is being continued from a previous conversation",
+      null,
+    ],
   ];
   for (const [at, [content, turn]] of cases.entries()) {
     await append(
@@ -312,6 +321,7 @@ test("words typed while the agent worked are turns in their place; notes that th
   expect(index.session("s")).toMatchObject({ num_user_turns: 3 });
   expect(index.entries("s", all).items.map(({ entry_type, content }) => [entry_type, content])).toEqual([
     ["user", "Begin"],
+      queued({ prompt: "for the model, quetzal", isMeta: true }),
     ["user", "the narwhal first"],
     ["assistant", "So be it"],
     ["user", "and keep the okapi"],
@@ -373,5 +383,7 @@ test("what the CLI says in a person's name, or of itself, is nobody's turn and i
     ),
   );
   expect(index.session("s")).toMatchObject({ num_user_turns: 1 });
-  expect(index.search(question("ibis")).matches).toEqual([]);
+  expect(index.entries("s", all).total).toBe(1);
+  expect(index.search(question("ibis OR quetzal")).matches).toEqual([]);
+      userLine([{ type: "text", text: "Base directory for this skill: /s\n\nquetzal" }], { isMeta: true }),
 });
