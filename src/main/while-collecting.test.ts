@@ -41,3 +41,19 @@ test("after the wait answers say that files are still read, and how far, until t
   await first.promise;
   expect((await ask("list_sessions", {}, context)).body).toEqual({ success: true, total: 0 });
 });
+
+test("so they do while much is read later", async () => {
+  const read = { collected_bytes: 1, total_bytes: 2_000_000 };
+  const ask = whileCollecting(
+    sessions(() => 1),
+    { first: Promise.resolve(), progress: () => read },
+  );
+  expect((await ask("list_sessions", {}, context)).body).toEqual({
+    success: true,
+    collecting: true,
+    ...read,
+    total: 1,
+  });
+  read.collected_bytes = read.total_bytes;
+  expect((await ask("list_sessions", {}, context)).body).toEqual({ success: true, total: 1 });
+});

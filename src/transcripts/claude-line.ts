@@ -76,7 +76,10 @@ const readUser = (record: Json, common: Line): Line => {
   const results = blocks.filter(({ type }) => type === "tool_result").map(resultOf);
   const typed = blocks.map((block) => typedIn(textOfBlock(block)));
   const [words, markup] = [joined(typed.map((each) => each.words)), joined(typed.map((each) => each.markup))];
-  const isSummary = record["isCompactSummary"] === true || typed.some((each) => each.isSummary);
+  const isCompacted = record["isCompactSummary"] === true;
+  // The CLI tells the model: a skill, to go on.
+  if (record["isMeta"] === true && !isCompacted && results.length === 0) return common;
+  const isSummary = isCompacted || (words === "" && typed.some((each) => each.isSummary));
   const isPrompt = words !== "" && !isSummary && record["isMeta"] !== true;
   const more = results.map(({ text }) => text);
   // It repeats the result.
@@ -173,8 +176,8 @@ const readAttachment = (record: Json, common: Line): Line => {
 };
 
 /** A person typed it while the agent worked. The CLI queues notes of its own likewise. */
-const readQueued = ({ prompt, commandMode: mode = "prompt" }: Json, common: Line): Line =>
-  mode === "prompt" ? readUser({ message: { content: prompt } }, common) : common;
+const readQueued = ({ prompt, commandMode: mode = "prompt", isMeta }: Json, common: Line): Line =>
+  mode === "prompt" ? readUser({ message: { content: prompt }, isMeta }, common) : common;
 
 const readCost = ({ totalCostUSD: usd }: Json, common: Line): Line =>
   typeof usd === "number" && Number.isFinite(usd)

@@ -47,33 +47,36 @@ const contextOf = ({ cwd, model, git }: Json): LineFacts =>
 
 /** Codex, and its extension in an editor, write this in a person's name. */
 const request = /^# Context from my IDE setup:[^]*?^## My request for Codex:\s*/m;
-const markup = /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|permissions)|# AGENTS\.md)/;
+const written =
+  /(?:^# AGENTS\.md instructions.*\s*<INSTRUCTIONS>[^]*?<\/INSTRUCTIONS>|<(environment_context|user_instructions|turn_aborted|permissions instructions|skill|subagent_notification|codex_internal_context)(?: [^<>]*)?>(?:(?!<\1[ >])[^])*?<\/\1>)\s*/gm;
+const markup = /^(?:<(?:environment_context|user_instructions|turn_aborted|permissions)|# AGENTS\.md)/;
 
 const readItem = (payload: Json, common: Line): Line => {
   const type = textOf(payload["type"]);
   if (type === "message") {
     const content = blockText(payload["content"]);
     if (payload["role"] === "assistant") return { ...common, type: "assistant", content };
-    if (payload["role"] !== "user") return { ...common, type: "system", more: content };
+    if (payload["role"] !== "user") return common;
     const blocks = typeof payload["content"] === "string" ? [content] : listOf(payload["content"]);
     const words = blocks
-      .map((block) => blockText([block]).replace(request, ""))
+      .map((block) => blockText([block]).replace(request, "").replace(written, "").trim())
       .filter((text) => text !== "" && !markup.test(text))
       .join("\n");
     if (words !== "") return { ...common, type: "user", content: words, isPrompt: true };
     // The first releases told the directory there.
     const cwd = /<cwd>([^<]+)<\/cwd>|^Current working directory: (.+)$/m.exec(content);
     const facts = cwd === null ? {} : { cwd: cwd[1] ?? cwd[2] ?? "" };
-    return { ...common, type: "system", content, facts };
+    return { ...common, facts };
   }
   if (type === "reasoning") {
     const thinking = blockText([...listOf(payload["summary"]), ...listOf(payload["content"])]);
     return { ...common, type: "assistant", thinking, more: thinking };
   }
   if (type.endsWith("_output")) return readOutput(payload, common);
-  return type.endsWith("_call")
-    ? readCall(type, payload, common)
-    : { ...common, type: "system", more: blockText([payload]) };
+  if (type.endsWith("_call")) return readCall(type, payload, common);
+  return /^(?:ghost_snapshot|compaction)$/.test(type)
+    ? common
+    : { ...common, unknown: `response_item ${type}` };
 };
 
 const readCall = (type: string, payload: Json, common: Line): Line => {

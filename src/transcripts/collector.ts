@@ -84,21 +84,28 @@ export const createCollector = (options: Options) => {
     progress.collected_bytes = Math.min(progress.collected_bytes + file.size - begin, progress.total_bytes);
   };
 
-  const lookAtAll = async (look: Look): Promise<number> => {
-    const { found, unread } = await discovery.all();
-    const total = found.reduce((sum, { size }) => sum + size, 0);
-    progress = { collected_bytes: 0, total_bytes: total };
-    const sources = await corpus.sources();
+  const collectFiles = async (found: readonly Found[], sourceOf: Corpus["source"], look: Look) => {
     const again = new Set(unsettled);
     unsettled.clear();
+    progress = { collected_bytes: 0, total_bytes: 0 };
+    const changed = new Map<string, { file: Found; source: Source | undefined }>();
     // The newest sessions can be read soonest.
     for (const file of found.toSorted((a, b) => b.modified - a.modified)) {
-      const source = sources.get(file.id);
-      progress.collected_bytes += Math.min(source?.collected ?? 0, file.size);
-      if (source !== undefined && isUnchanged(source, file) && !again.has(file.path))
-        known.set(file.path, file);
-      else await collectFile(file, source, look);
+      if (changed.has(file.id)) continue;
+      const source = await sourceOf(file.id);
+      const isRead = source !== undefined && isUnchanged(source, file) && !again.has(file.path);
+      if (isRead) known.set(file.path, file);
+      else changed.set(file.id, { file, source });
+      progress.total_bytes += file.size;
+      progress.collected_bytes += isRead ? file.size : Math.min(source?.collected ?? 0, file.size);
     }
+    for (const { file, source } of changed.values()) await collectFile(file, source, look);
+  };
+
+  const lookAtAll = async (look: Look): Promise<number> => {
+    const { found, unread } = await discovery.all();
+    const sources = await corpus.sources();
+    await collectFiles(found, async (id) => sources.get(id), look);
     const inSight = new Set(found.map(({ id }) => id));
     const below = roots.map(({ path }) => path);
     for (const source of sources.values()) {
@@ -115,12 +122,11 @@ export const createCollector = (options: Options) => {
   const lookAt = async (paths: readonly string[], { isPoll, look }: { isPoll: boolean; look: Look }) => {
     const polled = isPoll ? [...recent, ...discovery.directories()] : [];
     const { found } = await discovery.at([...paths, ...unsettled, ...polled]);
-    unsettled.clear();
-    for (const file of found) {
+    const changed = found.filter((file) => {
       const before = known.get(file.path);
-      if (before === undefined || !isUnchanged(before, file))
-        await collectFile(file, await corpus.source(file.id), look);
-    }
+      return before === undefined || !isUnchanged(before, file);
+    });
+    await collectFiles(changed, corpus.source, look);
   };
 
   const forget = async (): Promise<void> => {
@@ -209,7 +215,7 @@ export const createCollector = (options: Options) => {
       await look.all();
       return Array.from(reasons, ([path, reason]) => ({ path, reason }));
     },
-    /** Progress of the last look at all files, or of the one under way. */
+    /** Progress of the last look, or of the one under way. */
     progress: () => ({ ...progress }),
   };
 };

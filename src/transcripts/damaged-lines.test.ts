@@ -55,6 +55,23 @@ test.each(Object.entries(damages))("whole records on a damaged line are taken: %
   expect((await index.actions("s", ["tool_use"])).actions).toEqual([]);
 });
 
+test("kinds that are not known are named up to a bound, and the others counted", async () => {
+  const index = await open();
+  const kinds = (name: string, count: number) =>
+    Array.from({ length: count }, (_, n) => ({ type: `${name}${n}` }));
+  const path = "/h/projects/p/s.jsonl";
+  const source = await append(index, newSource("session", path), lines(...kinds("a", 60)));
+  await append(index, source, lines({ type: "a0" }, { type: "a59" }));
+  const { a0, "(others)": others, ...rest } = index.unread().unknown_lines;
+  expect([a0, others, Object.keys(rest).length]).toEqual([2, 11, 49]);
+  const attached = { type: "response_item", payload: { type: "weather" } };
+  const more = lines(attached, ...kinds("b", 30));
+  await append(index, newSource("codex", "/c/sessions/rollout-1.jsonl"), more);
+  const all = index.unread().unknown_lines;
+  expect(Object.keys(all)).toHaveLength(51);
+  expect(Object.values(all).reduce((sum, count) => sum + count, 0)).toBe(62 + 31);
+});
+
 test("so are they in the history of prompts and in rollouts of Codex", async () => {
   const index = await open();
   const prompt = (display: string) =>

@@ -83,6 +83,16 @@ test("the prompt history is newest first, by project, session, text and time", a
   );
   const shown = (filter: object) =>
     index.history({ ...prompts, ...filter }).items.map(({ display }) => display);
+  const data = "iVBORw0KGgo".padEnd(400, "A");
+  const wrapped = `${"iVBORw0KGgo".padEnd(76, "A")}\n`.repeat(5);
+  await append(
+    index,
+    newSource("history", "/other/history.jsonl"),
+    lines({ display: `See ${data} and ${wrapped}it is` }, { display: data }),
+  );
+  expect(shown({ query: "iVBORw0KGgo" })).toEqual([]);
+  expect(shown({ query: "See" })).toEqual(["See  and it is"]);
+  await index.remove([newSource("history", "/other/history.jsonl").id]);
   expect(shown({})).toEqual(["third", "Second", "First 100%"]);
   expect(shown({ query: "FIRST" })).toEqual(["First 100%"]);
   expect(shown({ query: "100_" })).toEqual([]);

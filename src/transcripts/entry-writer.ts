@@ -5,7 +5,7 @@ import { linesOf } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import { learn } from "./facts.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
-import { claimOf, digestOf, lineOf } from "./line-owners.ts";
+import { claimOf, digestOf, lineOf, saidBy } from "./line-owners.ts";
 import { readLines, type Placed } from "./read-line.ts";
 import type { SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
@@ -26,39 +26,52 @@ export const addEntries = (sql: Sql, added: Added): void => {
 const addEntry = (sql: Sql, added: Added, placed: Placed): void => {
   const { number, source, facts, lines } = added;
   const { line } = placed;
-  const has = (known: number): boolean =>
-    sql.first("SELECT 1 FROM entries WHERE line = ? AND id BETWEEN ? AND ?", known, ...rangeOf(number)) !==
-    undefined;
-  const digest = lineOf(line);
+  const has = (digest: number | null): boolean =>
+    digest !== null &&
+    sql.first("SELECT 1 FROM entries WHERE line = ? AND id BETWEEN ? AND ?", digest, ...rangeOf(number)) !==
+      undefined;
+  const known = lineOf(line);
   // The CLI writes lines again after it was reopened.
-  if (digest !== null && has(digest)) return;
+  if (has(known)) return;
   const leaf = addTitle(sql, added, line);
   if (leaf !== null) lines.push(leaf);
-  const { isEntry, isCopied } = learn(facts, line);
-  const isForeign = leaf === null ? claimOf(line, source.session_id) > 0 : !has(leaf);
+  const claim = claimOf(line, source.session_id);
+  const { isEntry, isCopied } = learn(facts, line, claim > 0);
+  addTokens(sql, added, line.facts.totalTokens);
+  const isForeign = leaf === null ? claim > 0 : line.session !== source.session_id && !has(leaf);
   if (!isEntry || line.type === null || (line.facts.title !== undefined && isForeign)) return;
-  if (digest !== null && !isCopied) lines.push(digest);
+  const digest = known ?? saidBy(facts, line, has);
+  if (digest !== null) lines.push(digest);
   const id = number * entriesPerSource + facts.entries * entryTypes.length + entryTypes.indexOf(line.type);
-  insertEntry(sql, id, { ...placed, source, isCopied, digest: isCopied ? null : digest });
+  insertEntry(sql, id, { ...placed, source, digest, claim: isCopied ? 2 : claim });
   sql.run("INSERT INTO texts (rowid, text) VALUES (?, ?)", id, maskSecrets(searchedText(line)));
 };
 
-type Inserted = Placed & { source: Source; isCopied: boolean; digest: number | null };
+/** Codex tells the sum of a session: what is new in it was spent up to the last entry. A subagent begins with 0. */
+const addTokens = (sql: Sql, { number, facts }: Added, total: number | undefined): void => {
+  if (total === undefined || facts.entries === 0) return;
+  const spent = total < facts.totalTokens ? total : total - facts.totalTokens;
+  facts.totalTokens = total;
+  const last = number * entriesPerSource + facts.entries * entryTypes.length;
+  const update = "UPDATE entries SET tokens = tokens + ? WHERE id BETWEEN ? AND ?";
+  sql.run(update, spent, last, last + entryTypes.length - 1);
+};
+
+type Inserted = Placed & { source: Source; digest: number | null; claim: number };
 
 const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
-  const { line, begin, length, source, isCopied, digest } = entry;
+  const { line, begin, length, source, digest, claim } = entry;
   const { bill } = line.facts;
   sql.run(
     `INSERT INTO entries (id, at, shown, begin, length, line, claim, inherited, prompt, calls, answer, turn, tokens, cost)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`,
     id,
     line.at,
     Number(source.kind !== "subagent" && isShown(line)),
     begin,
     length,
     digest,
-    claimOf(line, source.session_id),
-    Number(isCopied),
+    claim,
     line.isPrompt ? beginning(line.content, longestSummary) : null,
     line.sidechain ? 0 : line.calls.length,
     digestOf(bill?.id ?? "") ?? id,
@@ -85,11 +98,10 @@ const addTitle = (
 ): number | null => {
   if (title === undefined) return null;
   const leaf = digestOf(title.leaf);
-  const about = leaf === null ? session || source.session_id : null;
-  const before =
-    "DELETE FROM titles WHERE source = ? AND kind = ? AND leaf IS ? AND (leaf NOT NULL OR session_id = ?)";
-  sql.run(before, number, title.kind, leaf, about);
-  const row = "INSERT INTO titles (source, session_id, leaf, kind, text) VALUES (?, ?, ?, ?, ?)";
-  sql.run(row, number, about, leaf, title.kind, beginning(title.text, longestSummary));
+  const named = session || (leaf === null ? source.session_id : null);
+  const before = "DELETE FROM titles WHERE source = ? AND kind = ? AND leaf IS ? AND named IS ?";
+  sql.run(before, number, title.kind, leaf, named);
+  const row = "INSERT INTO titles VALUES (?1, ?2, ?2, ?3, ?4, ?5)";
+  sql.run(row, number, named, leaf, title.kind, beginning(title.text, longestSummary));
   return leaf;
 };

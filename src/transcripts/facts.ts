@@ -8,7 +8,7 @@ export const noFacts = () => ({
   entries: 0,
   start: null as number | null,
   last: null as number | null,
-  /** Tokens and USD of the session as its agent reckons them. */
+  /** Tokens and USD as the agent reckons them, what a fork has copied included. */
   totalTokens: 0,
   totalCost: null as number | null,
   /** The first working directory and the last one. */
@@ -17,10 +17,10 @@ export const noFacts = () => ({
   branch: "",
   slugs: [] as string[],
   model: "",
-  /** Codex: the thread, the time of the last line that was copied (null: own lines have begun), tokens up to there. */
-  thread: "",
+  /** Codex: the thread and those it forks from, the first one last. */
+  threads: [] as string[],
+  /** The time of the last line that was copied; null: own lines have begun. */
   copiedAt: null as number | null,
-  copiedTokens: 0,
   /** Lines of which something could not be read, and kinds of lines that are not known, with their numbers. */
   damaged: 0,
   unknown: {} as Record<string, number>,
@@ -28,30 +28,32 @@ export const noFacts = () => ({
 export type Facts = ReturnType<typeof noFacts>;
 
 const mostSlugs = 50;
-const mostUnknown = 50;
+/** So many kinds are named; the others count together. */
+export const mostUnknown = 50;
+export const otherKinds = "(others)";
 
 /** Changes the facts. @returns whether it is an entry, and whether a copied one */
-export const learn = (facts: Facts, line: Line): { isEntry: boolean; isCopied: boolean } => {
+export const learn = (facts: Facts, line: Line, isForeign: boolean) => {
   if (line.at !== null) {
     facts.start = Math.min(facts.start ?? line.at, line.at);
     facts.last = Math.max(facts.last ?? line.at, line.at);
   }
   learnPlace(facts, line.facts);
   learnThread(facts, line);
-  const isCopied = facts.copiedAt !== null;
-  learnTotals(facts, line.facts, isCopied);
-  const known = facts.unknown[line.unknown] ?? 0;
-  if (line.unknown !== "" && (known > 0 || Object.keys(facts.unknown).length < mostUnknown))
-    facts.unknown[line.unknown] = known + 1;
-  const isEntry = line.type !== null && (line.content !== "" || line.more !== "" || line.calls.length > 0);
+  if (!isForeign) facts.totalCost = line.facts.totalCost ?? facts.totalCost;
+  if (line.unknown !== "") learnUnknown(facts, line.unknown);
+  const isEntry = isEntryOf(line);
   if (isEntry) facts.entries += 1;
-  return { isEntry, isCopied };
+  return { isEntry, isCopied: facts.copiedAt !== null };
 };
 
-const learnTotals = (facts: Facts, { totalTokens, totalCost }: LineFacts, isCopied: boolean): void => {
-  if (totalTokens !== undefined && isCopied) facts.copiedTokens = totalTokens;
-  else if (totalTokens !== undefined) facts.totalTokens = Math.max(0, totalTokens - facts.copiedTokens);
-  facts.totalCost = totalCost ?? facts.totalCost;
+/** An answer without a text has its price. */
+const isEntryOf = ({ type, content, more, calls, facts: { bill } }: Line): boolean =>
+  type !== null && (content !== "" || more !== "" || calls.length > 0 || (bill?.tokens ?? 0) > 0);
+
+const learnUnknown = ({ unknown }: Facts, kind: string): void => {
+  const name = kind in unknown || Object.keys(unknown).length < mostUnknown ? kind : otherKinds;
+  unknown[name] = (unknown[name] ?? 0) + 1;
 };
 
 const learnPlace = (facts: Facts, { cwd, branch, slug, model }: LineFacts): void => {
@@ -72,8 +74,9 @@ const longestCopyPause = 1000;
  * own thread, or a pause, ends it.
  */
 const learnThread = (facts: Facts, { at, facts: { thread } }: Line): void => {
-  if (thread !== undefined && facts.thread === "") facts.thread = thread;
-  else if (thread !== undefined) facts.copiedAt = thread === facts.thread ? null : (at ?? 0);
+  const [own = thread] = facts.threads;
+  if (thread !== undefined && !facts.threads.includes(thread)) facts.threads.push(thread);
+  if (thread !== undefined) facts.copiedAt = thread === own ? null : (at ?? 0);
   else if (facts.copiedAt !== null && at !== null)
     facts.copiedAt = at - facts.copiedAt > longestCopyPause ? null : at;
 };

@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { openFile } from "./sqlite-file.ts";
 
 /** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
-const version = 5;
+const version = 6;
 
 /** The file of the index. @throws Error when it cannot be opened or another version made it */
 export const openDatabase = (path: string): DatabaseSync => {
@@ -68,9 +68,9 @@ CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1
 -- Fewer and larger segments are written; measured by bench/transcripts.ts.
 INSERT INTO texts (texts, rank) VALUES ('hashsize', 8388608), ('automerge', 8);
 
--- "session_id": the session that a title is about; null: no line is known yet whose uuid has the digest "leaf".
+-- "session_id": the session that has a line whose uuid has the digest "leaf", else the one "named"; null: not known yet.
 CREATE TABLE titles (
-  source INTEGER NOT NULL, session_id TEXT, leaf INTEGER, kind TEXT NOT NULL, text TEXT NOT NULL
+  source INTEGER NOT NULL, session_id TEXT, named TEXT, leaf INTEGER, kind TEXT NOT NULL, text TEXT NOT NULL
 );
 CREATE INDEX titles_of_source ON titles (source);
 CREATE INDEX titles_of_session ON titles (session_id) WHERE session_id IS NOT NULL;

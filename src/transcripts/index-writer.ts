@@ -9,6 +9,7 @@ import { settleLines } from "./line-owners.ts";
 import { recordsOf } from "./records.ts";
 import { refreshSession, refreshTotals, sourcesWhere, type SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
+import { withoutData } from "./transcript-line.ts";
 
 export type IndexWriter = Corpus & {
   chunks: (id: string, from: number) => Iterable<Uint8Array>;
@@ -137,15 +138,16 @@ const addOrigins = (sql: Sql, { number, facts, bytes }: Added): void => {
 
 const addPrompts = (sql: Sql, { number, facts, bytes }: Added): void => {
   for (const prompt of recordsIn(bytes, facts, ({ display }) => typeof display === "string")) {
-    if (textOf(prompt["display"]) === "") continue;
+    const display = withoutData(textOf(prompt["display"]));
+    if (display === "") continue;
     sql.run(
       "INSERT INTO prompts (source, at, project, session_id, display, searched) VALUES (?, ?, ?, ?, ?, ?)",
       number,
       timeOf(prompt["timestamp"]),
       textOf(prompt["project"]) || textOf(prompt["projectPath"]),
       textOf(prompt["sessionId"]),
-      textOf(prompt["display"]),
-      maskSecrets(textOf(prompt["display"])),
+      display,
+      maskSecrets(display),
     );
   }
 };

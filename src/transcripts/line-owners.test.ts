@@ -83,20 +83,22 @@ for (const [how, copied] of Object.entries(forks))
   ])(`what a fork has from its parent (${how}) counts in the parent: %s first`, async (...order) => {
     const index = await open();
     const first = talk().map((line) => ({ ...line, sessionId: "parent" }));
+    const cost = { type: "cost-state", sessionId: "parent", totalCostUSD: 1 };
     const texts = {
-      parent: [...first, userLine("the parent goes on", { sessionId: "parent" })],
-      fork: [...first.map(copied), userLine("a badger of its own", { sessionId: "fork" })],
+      parent: [...first, cost, userLine("the parent goes on", { sessionId: "parent" })],
+      fork: [...first.map(copied), cost, userLine("a badger of its own", { sessionId: "fork" })],
     };
     const created = { parent: 1000, fork: 2000 };
     const sources: Source[] = [];
     for (const name of order as ("parent" | "fork")[])
       sources.push(await append(index, session(name, { created: created[name] }), lines(...texts[name])));
-    expect(index.session("parent")).toMatchObject({ ...whole, num_user_turns: 4 });
+    expect(index.session("parent")).toMatchObject({ ...whole, num_user_turns: 4, cost_usd: 1 });
     expect(index.session("fork")).toMatchObject({
       num_user_turns: 1,
       num_assistant_turns: 0,
       num_tool_calls: 0,
       total_tokens: 0,
+      cost_usd: null,
       summary: "a badger of its own",
     });
     const shown = index.entries("fork", all).items;
@@ -155,7 +157,9 @@ test("a summary belongs to the session that has its leaf, a title to the one it 
       { type: "summary", summary: "Of a talk that is gone", leafUuid: "unknown" },
       { type: "ai-title", aiTitle: "The login", sessionId: "old" },
       { type: "custom-title", customTitle: "Of nobody", sessionId: "gone" },
+      { type: "summary", summary: "Named", leafUuid: `later-${isFirst}`, sessionId: "third" },
     ];
+    await append(index, session("third"), lines(userLine("Third")));
     if (isFirst) await append(index, session("old"), lines(...old));
     const next = await append(index, session("new"), lines(...foreign, userLine("Write the notes")));
     if (!isFirst) await append(index, session("old"), lines(...old));
@@ -165,9 +169,25 @@ test("a summary belongs to the session that has its leaf, a title to the one it 
     expect(index.search(question("cookie")).matches.map((each) => each.session_id)).toEqual(["old"]);
     await append(index, next, lines({ type: "ai-title", aiTitle: "The notes", sessionId: "new" }));
     expect(index.session("new")).toMatchObject({ title: "The notes" });
+    expect(index.session("third")).toMatchObject({ summary: "Named" });
+    const leaf = lines(userLine("Here", { uuid: `later-${isFirst}` }));
+    const fourth = await append(index, session("fourth"), leaf);
+    expect([index.session("third")?.summary, index.session("fourth")?.summary]).toEqual(["Third", "Named"]);
+    await index.remove([fourth.id]);
+    expect(index.session("third")).toMatchObject({ summary: "Named" });
     await index.remove([next.id]);
     expect(index.session("old")).toMatchObject({ title: "", summary: "Why does the login fail?" });
   }
+});
+
+test("a session's own summary of a line that nobody has is found in it", async () => {
+  const index = await open();
+  const summary = { type: "summary", summary: "About a wombat", leafUuid: "gone", sessionId: "s" };
+  await append(index, session("s"), lines(userLine("Begin"), summary));
+  expect(index.session("s")).toMatchObject({ summary: "About a wombat" });
+  expect(index.search(question("wombat")).matches).toMatchObject([
+    { session_id: "s", entry_type: "summary" },
+  ]);
 });
 
 test("listed is what has a turn", async () => {
@@ -192,9 +212,8 @@ test("listed is what has a turn", async () => {
   expect([total, items.map(({ session_id }) => session_id).toSorted()]).toEqual([2, ["answered", "real"]]);
 });
 
-test("forks and subagents of Codex count for themselves", async () => {
-  const index = await open();
-  const rollout = (name: string) => newSource("codex", `/c/sessions/${name}.jsonl`);
+/** Files of a parent, its fork, a subagent, and a fork of the fork: the first lines are the same, at other times. */
+const rollouts = () => {
   const at = (second: number, type: string, payload: object) => ({
     timestamp: new Date(Date.parse("2026-03-02T09:00:00Z") + second * 1000).toISOString(),
     type,
@@ -205,48 +224,78 @@ test("forks and subagents of Codex count for themselves", async () => {
   const tokens = (second: number, total_tokens: number) =>
     at(second, "event_msg", { type: "token_count", info: { total_token_usage: { total_tokens } } });
   const meta = (second: number, id: string, rest: object = {}) => at(second, "session_meta", { id, ...rest });
-  await append(
-    index,
-    rollout("rollout-parent"),
-    lines(meta(0, "p"), said(1, "user", "find the wombat"), said(2, "assistant", "there"), tokens(3, 1000)),
-  );
-  const copied = [
-    meta(100, "p"),
-    said(100, "user", "find the wombat"),
-    said(100.4, "assistant", "there"),
-    tokens(100.9, 1000),
+  const copied = (second: number) => [
+    meta(second, "p"),
+    said(second, "user", "find the wombat"),
+    said(second + 0.2, "user", "go on"),
+    said(second + 0.4, "user", "go on"),
+    said(second + 0.6, "assistant", "there"),
+    tokens(second + 0.9, 1000),
   ];
-  const own = [said(130, "user", "now the badger"), said(131, "assistant", "yes"), tokens(132, 1300)];
-  // A pause ends what is copied, or the line of the fork's own thread.
-  await append(
-    index,
-    rollout("rollout-fork"),
-    lines(meta(100, "f", { forked_from_id: "p" }), ...copied, ...own),
-  );
   const spawned = { source: { subagent: { thread_spawn: { parent_thread_id: "p" } } } };
-  const fast = [said(101, "user", "now the badger"), said(101.1, "assistant", "yes"), tokens(101.2, 1300)];
-  await append(
-    index,
-    rollout("rollout-agent"),
-    lines(meta(100, "a", spawned), ...copied, meta(101, "a", spawned), ...fast),
-  );
-  expect(index.session("rollout-parent")).toMatchObject({ num_user_turns: 1, total_tokens: 1000 });
-  for (const name of ["rollout-fork", "rollout-agent"]) {
-    expect(index.session(name)).toMatchObject({
-      num_user_turns: 1,
-      total_tokens: 300,
-      summary: "now the badger",
+  const own = (second: number, pause: number) => [
+    said(second, "user", "go on"),
+    said(second + pause, "assistant", "yes"),
+    tokens(second + 2 * pause, 1300),
+  ];
+  return {
+    parent: copied(0),
+    // A pause ends what is copied, or the line of the fork's own thread.
+    fork: [meta(100, "f", { forked_from_id: "p" }), ...copied(100), ...own(130, 1)],
+    agent: [meta(200, "a", spawned), ...copied(200), meta(201, "a", spawned), ...own(201, 0.1)],
+    // Another rollout that says the same.
+    other: [meta(300, "o"), said(301, "user", "find the wombat")],
+    again: [
+      meta(400, "g"),
+      meta(400, "f"),
+      ...copied(400),
+      ...own(401, 0.1),
+      said(430, "user", "now the badger"),
+    ],
+  };
+};
+
+test.each([
+  ["fork", "parent", "agent", "other", "again"],
+  ["again", "agent", "fork", "other", "parent"],
+] as const)("forks and subagents of Codex count for themselves: %s first", async (...order) => {
+  const index = await open();
+  const stored: Record<string, Source> = {};
+  for (const name of order) {
+    const source = newSource("codex", `/c/sessions/rollout-${name}.jsonl`, {
+      created: order.indexOf(name) + 1,
     });
-    expect(index.entries(name, all).items.map(({ inherited }) => inherited)).toEqual([
-      true,
-      true,
-      undefined,
-      undefined,
-    ]);
+    stored[name] = await append(index, source, lines(...rollouts()[name]));
   }
-  expect(index.search(question("wombat")).matches).toMatchObject([
-    { session_id: "rollout-parent", num_hits: 1 },
+  const counts = (name: string) => {
+    const { num_user_turns: turns, total_tokens: used, summary } = index.session(`rollout-${name}`) ?? {};
+    const shown = index.entries(`rollout-${name}`, all).items;
+    return [turns, used, summary, shown.filter(({ inherited }) => inherited).length, shown.length];
+  };
+  expect(order.toSorted().map((name) => [name, ...counts(name)])).toEqual([
+    ["again", 1, 0, "now the badger", 6, 7],
+    ["agent", 1, 300, "go on", 4, 6],
+    ["fork", 1, 300, "go on", 4, 6],
+    ["other", 1, 0, "find the wombat", 0, 1],
+    ["parent", 3, 1000, "find the wombat", 0, 4],
   ]);
+  const found = () =>
+    index
+      .search(question("wombat"))
+      .matches.map(({ session_id }) => session_id)
+      .toSorted();
+  expect(found()).toEqual(["rollout-other", "rollout-parent"]);
+  // What is copied counts in the oldest of them as long as the parent is not there.
+  await index.remove([stored["parent"]?.id ?? ""]);
+  const [oldest] = order;
+  const own = { fork: [4, 1300, "find the wombat", 0, 6], again: [4, 1000, "find the wombat", 2, 7] };
+  expect(counts(oldest)).toEqual(own[oldest]);
+  expect(counts("agent")).toEqual([1, 300, "go on", 4, 6]);
+  expect(found()).toEqual([`rollout-${oldest}`, "rollout-other"].toSorted());
+  const parent = newSource("codex", "/c/sessions/rollout-parent.jsonl");
+  await append(index, parent, lines(...rollouts().parent));
+  expect(counts(oldest)[1]).toBe(oldest === "again" ? 0 : 300);
+  expect(counts("parent")).toEqual([3, 1000, "find the wombat", 0, 4]);
 });
 
 test("Codex: rollouts without an envelope, editor's context, and blocks of the CLI's own", async () => {
@@ -265,16 +314,23 @@ test("Codex: rollouts without an envelope, editor's context, and blocks of the C
       message("user", "<environment_context>\nCurrent working directory: /w/app\n</environment_context>"),
       message(
         "user",
-        "# AGENTS.md instructions for /w/app",
+        "# AGENTS.md instructions for /w/app\n\n<INSTRUCTIONS>\na quetzal\n</INSTRUCTIONS>",
+        "# AGENTS.md instructions for /w/app\n\na quetzal",
         "# Context from my IDE setup:\n\n## Open tabs:\n- a.ts\n\n## My request for Codex:\nplease wombat",
       ),
+      message("developer", "a quetzal"),
+      message(
+        "user",
+        "<turn_aborted>a quetzal</turn_aborted>and\n<skill>\n<name>s</name>a quetzal</skill>\n<environment_context>a quetzal</environment_context>\nmore",
+      ),
+      { type: "response_item", payload: { type: "ghost_snapshot", ghost_commit: { id: "quetzal" } } },
       { type: "function_call", name: "shell", arguments: '{"command":["ls"]}', call_id: "c" },
       { type: "function_call_output", call_id: "c", output: "a badger" },
       message("assistant", "did it"),
     ),
   );
   expect(index.session("rollout-old")).toMatchObject({
-    num_user_turns: 1,
+    num_user_turns: 2,
     num_assistant_turns: 1,
     num_tool_calls: 1,
     summary: "please wombat",
@@ -283,5 +339,8 @@ test("Codex: rollouts without an envelope, editor's context, and blocks of the C
     start_time: "2025-08-01T10:00:00.000Z",
   });
   expect(index.search(question("badger")).total).toBe(1);
+  expect(index.search(question("quetzal")).total).toBe(0);
+  const contents = index.entries("rollout-old", all).items.map(({ content }) => content);
+  expect(contents).toEqual(["please wombat", "and\nmore", "", "did it"]);
   expect(index.unread().unknown_lines).toEqual({});
 });

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import type { Facts } from "./facts.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import type { Sql } from "./sqlite-file.ts";
 import type { Line } from "./transcript-line.ts";
@@ -9,6 +10,17 @@ export const digestOf = (id: string): number | null =>
 
 /** The digest by which a line is known in all files; null: it has no id. */
 export const lineOf = ({ uuid, copyOf }: Line): number | null => digestOf(copyOf || uuid);
+
+/** A line of Codex without an id is known by its words among forks of one thread; its place tells it from one before. */
+export const saidBy = (
+  { threads, entries }: Facts,
+  { type, content, thinking, calls, results }: Line,
+  has: (digest: number | null) => boolean,
+): number | null => {
+  const first = threads.at(-1);
+  const said = first === undefined ? "" : JSON.stringify([first, type, content, thinking, calls, results]);
+  return digestOf(has(digestOf(said)) ? `${said} ${entries}` : said);
+};
 
 /** Whether a line says that it is another session's: 1: by that session's id, 2: as the copy of a line of it. */
 export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
@@ -23,7 +35,7 @@ export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
  * | two sessions | the time is, too, or one says that it copies the other | the one that does not say it is another's, else whose file was made first, else was changed first |
  *
  * Files of one session and name are copies as a whole: one of them counts. Titles are about the session in which their leaf
- * counts.
+ * counts, else about the one that they name.
  * @returns the sources and sessions for which this may change something
  */
 export const settleLines = (sql: Sql, lines: readonly number[]) => {
@@ -41,7 +53,10 @@ export const settleLines = (sql: Sql, lines: readonly number[]) => {
      RETURNING id / ${entriesPerSource} AS number`,
     digests,
   );
-  sql.run(`UPDATE titles SET session_id = (${ownerOfLeaf}) WHERE leaf IN ${listed}`, digests);
+  sql.run(
+    `UPDATE titles SET session_id = coalesce((${ownerOfLeaf}), named) WHERE leaf IN ${listed}`,
+    digests,
+  );
   const sources = [...new Set(changed.map(({ number }) => number))];
   const holders = sql.all<{ session_id: string }>(
     `SELECT session_id FROM sources WHERE number IN ${listed}`,

@@ -58,10 +58,9 @@ test("what the CLI writes in a person's name is no prompt and no summary", async
     ),
   );
   expect(index.session("s")).toMatchObject({ num_user_turns: 2, summary: "The real prompt" });
+  expect(index.search(question("caveat OR injected")).total).toBe(0);
   expect(index.entries("s", all).items.map(({ entry_type, content }) => [entry_type, content])).toEqual([
-    ["system", expect.stringContaining("Caveat")],
     ["user", "/compact"],
-    ["system", "injected"],
     ["summary", "This session continues another one"],
     ["system", "Compacted"],
     ["user", "The real prompt"],
@@ -80,6 +79,13 @@ test("an answer on several lines is one turn and is paid once, as its last line 
   for (const line of [part({ type: "thinking", thinking: "hm" }, 1), part({ type: "text", text: "yes" }, 5)])
     source = await append(index, source, lines(line));
   expect(index.session("s")).toMatchObject({ num_assistant_turns: 1, total_tokens: 15, cost_usd: 0.5 });
+  const silent = (id: string, content: object[], rest: object = {}) =>
+    lines({ ...assistantLine([], rest), message: { id, content, usage: usage(1) } });
+  source = await append(index, source, silent("msg_2", [{ type: "thinking", thinking: "" }]));
+  source = await append(index, source, silent("msg_3", [{ type: "redacted_thinking", data: "x" }]));
+  await append(index, source, silent("msg_4", [], { isSidechain: true }));
+  expect(index.session("s")).toMatchObject({ total_tokens: 48, cost_usd: 0.5 });
+  expect(index.entries("s", all).total).toBe(1);
 });
 
 test("actions tell calls, changed files, commands, results and errors", async () => {
@@ -256,6 +262,15 @@ test("what a person typed is judged block by block: editor, reminders and contin
       "Fix it",
     ],
     ["What does <system-reminder> mean in a prompt?", "What does <system-reminder> mean in a prompt?"],
+    ["One\n<system-reminder>a quetzal</system-reminder>\nand two", "One\nand two"],
+    ["In <ide_selection>ibex</ide_selection> it <bash-stdout>a</bash-stdout>fails", "In it fails"],
+    ["Go\nThis session is being continued from a previous conversation: ibex.\n\nSummary", "Go"],
+    [[text("This session is being continued from a previous conversation: ibex."), text("Go")], "Go"],
+    [`<system-reminder>quetzal</system-reminder>\n${command("plan", "it")}`, "/plan it"],
+    [
+      "<system-reminder>quetzal</system-reminder>This session is being continued from a previous conversation",
+      null,
+    ],
     [command("review", "the parser"), "/review the parser"],
     [command("clear", ""), "/clear"],
     ["This session is being continued from a previous conversation that ran out of context.", null],
@@ -275,7 +290,7 @@ test("what a person typed is judged block by block: editor, reminders and contin
     ]);
   }
   expect(index.search(question("quetzal")).total).toBe(0);
-  expect(index.search(question("ibex")).total).toBe(1);
+  expect(index.search(question("ibex")).total).toBe(4);
 });
 
 test("a session that begins with commands without words is named by the first prompt that has some", async () => {
@@ -306,6 +321,7 @@ test("words typed while the agent worked are turns in their place; notes that th
       assistantLine("So be it"),
       queued({ prompt: "and keep the okapi" }),
       queued({ prompt: "a task has ended, quetzal", commandMode: "task-notification" }),
+      queued({ prompt: "for the model, quetzal", isMeta: true }),
       queued({ prompt: "a subagent was told" }, { isSidechain: true }),
     ),
   );
@@ -342,6 +358,7 @@ test("only what people, agent and tools wrote is read; kinds that are not known 
       own("cost-state", { totalCostUSD: 0.5 }),
       assistantLine("Yes", { costUSD: 7 }),
       own("cost-state", { totalCostUSD: 0.75 }),
+      own("cost-state", { totalCostUSD: 9, sessionId: "parent" }),
     ),
   );
   expect(index.search(question("ibis")).total).toBe(0);
@@ -367,11 +384,13 @@ test("what the CLI says in a person's name, or of itself, is nobody's turn and i
     lines(
       userLine("Begin"),
       refused,
+      userLine([{ type: "text", text: "Base directory for this skill: /s\n\nquetzal" }], { isMeta: true }),
       attached({ type: "prompt_snapshot", systemPrompt: ["ibis"] }),
       attached({ type: "environment", snapshot: { shell: "ibis" } }),
       attached({ type: "remote_session_change", commit: "ibis" }),
     ),
   );
   expect(index.session("s")).toMatchObject({ num_user_turns: 1 });
-  expect(index.search(question("ibis")).matches).toEqual([]);
+  expect(index.entries("s", all).total).toBe(1);
+  expect(index.search(question("ibis OR quetzal")).matches).toEqual([]);
 });

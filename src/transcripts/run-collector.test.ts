@@ -42,6 +42,45 @@ test("a change is collected soon, long before the next poll, also in a new direc
   await running;
 });
 
+test("how far a later look is can be told: of a home that fills, and of a call", async () => {
+  const home = await temporaryDirectory();
+  const write = async (project: string) => {
+    await mkdir(join(home, "projects", project), { recursive: true });
+    for (const name of ["a", "b"]) await writeFile(join(home, "projects", project, `${name}.jsonl`), "one\n");
+  };
+  await write("-first");
+  const corpus = createMemoryCorpus();
+  let gate = Promise.withResolvers<void>();
+  const collector = collectorOf(home, {
+    ...corpus,
+    put: async (source, chunk) => {
+      if (!source.path.includes("-first")) await gate.promise;
+      return corpus.put(source, chunk);
+    },
+  });
+  const unread = () => {
+    const { collected_bytes, total_bytes } = collector.progress();
+    return total_bytes - collected_bytes;
+  };
+  const stop = new AbortController();
+  const running = collector.run({ pollInterval: 3600, signal: stop.signal });
+  await until(async () => (await corpus.sources()).size === 2);
+  await write("-second");
+  await until(() => unread() > 0);
+  gate.resolve();
+  await until(async () => (await corpus.sources()).size === 4);
+  stop.abort();
+  await running;
+  expect(unread()).toBe(0);
+  gate = Promise.withResolvers<void>();
+  await write("-third");
+  const called = collector.collect(never);
+  await until(() => unread() === 8);
+  gate.resolve();
+  await called;
+  expect(collector.progress()).toEqual({ collected_bytes: 24, total_bytes: 24 });
+});
+
 test("where directories cannot be watched, changes are found at each poll, and the log says so once", async () => {
   const home = await temporaryDirectory();
   const corpus = createMemoryCorpus();

@@ -5,6 +5,7 @@ import { actionsOf } from "./actions.ts";
 import type { ChunkStore } from "./chunk-store.ts";
 import type { Source } from "./corpus.ts";
 import { detailsOf } from "./entry-pages.ts";
+import { mostUnknown, otherKinds } from "./facts.ts";
 import type { Sql } from "./sqlite-file.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import type { Library } from "./library.ts";
@@ -89,8 +90,11 @@ export const createSessionReader = (
         "SELECT SUM(facts ->> '$.damaged') AS lines FROM sources",
       );
       const unknown = sql.all<{ kind: string; lines: number }>(
-        "SELECT key AS kind, SUM(value) AS lines FROM sources, json_each(facts -> '$.unknown') GROUP BY key ORDER BY lines DESC LIMIT 50",
+        "SELECT key AS kind, SUM(value) AS lines FROM sources, json_each(facts -> '$.unknown') GROUP BY key ORDER BY key = ?, lines DESC",
+        otherKinds,
       );
+      const others = unknown.splice(mostUnknown).reduce((sum, { lines }) => sum + lines, 0);
+      if (others > 0) unknown.push({ kind: otherKinds, lines: others });
       return {
         damaged_lines: damaged?.lines ?? 0,
         unknown_lines: Object.fromEntries(unknown.map(({ kind, lines }) => [kind, lines])),

@@ -114,7 +114,7 @@ export const refreshSession = (sql: Sql, id: string): void => {
 
 const countedIn = ({ facts, totals }: SourceRow, own: readonly SourceRow[]) => {
   const costs = own.flatMap(({ totals: { cost } }) => cost ?? []);
-  const tokens = own.reduce((sum, each) => sum + each.facts.totalTokens + each.totals.tokens, 0);
+  const tokens = own.reduce((sum, each) => sum + each.totals.tokens, 0);
   return {
     git_branch: facts.branch,
     start_time: toTime(facts.start),

@@ -55,10 +55,12 @@ export const emptyLine = {
 export type Line = typeof emptyLine;
 
 export const searchedText = ({ content, more }: Line): string =>
-  (content === "" ? more : more === "" ? content : `${content}\n${more}`).replace(base64, "");
+  withoutData(content === "" ? more : more === "" ? content : `${content}\n${more}`);
+
+export const withoutData = (text: string): string => text.replace(base64, "");
 
 /** Data that tools print or people paste: a long run, or lines of the usual length. No word is as long. */
-const base64 = /(?<![\w+/-])(?:[\w+/-]{240,}={0,2}|(?:[\w+/]{60,76}\r?\n){4,}[\w+/]*={0,2})/g;
+const base64 = /(?<![\w+/-])(?:[\w+/-]{240,}={0,2}|(?:[\w+/]{60,76}\r?\n){4,}(?:[\w+/]+={0,2}$)?)/gm;
 
 /** Whether readers of the session see the line: results of tools and thinking are only searched. */
 export const isShown = ({ type, content, calls, sidechain }: Line): boolean =>

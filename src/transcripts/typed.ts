@@ -5,32 +5,41 @@ export type Typed = {
   /** Written by programs, for people to see or search. Reminders are for the model only. */
   markup: string;
   /** The CLI continues another session by such a text. */
-  isSummary?: true;
+  isSummary: boolean;
 };
 
-const leading = /^\s*<(ide_[a-z_]+|system-reminder)>[^]*?<\/\1>\s*/;
-const trailing = /\s*<(ide_[a-z_]+|system-reminder)>(?:(?!<\/?\1>)[^])*<\/\1>\s*$/;
+/** Programs write between such tags, wherever in a text. */
+const tag =
+  "<(ide_[a-z_]+|system-reminder|task-notification|teammate-message|(?:local-command|bash)-[a-z]+)(?: [^<>]*)?>";
+const leading = new RegExp(`^\\s*${tag}[^]*?</\\1>\\s*`);
+/** Lazy: a greedy one needs memory for each character. */
+const blocks = new RegExp(`${tag}(?:(?!</?\\1[ >])[^])*?</\\1>\\s*`, "g");
+const forModel = /^(?:system-reminder|local-command-caveat)$/;
 
 const markup =
   /^\s*(?:<(?:command-|local-command-|bash-|ide_|system-reminder|task-notification|teammate-message)|\[Request interrupted|Caveat: The messages below)/;
 
-const continuation = /^\s*This session is being continued from a previous conversation/;
+/** Nothing follows it. */
+const continuation = /^[ \t]*This session is being continued from a previous conversation[^]*/m;
 
 export const typedIn = (text: string): Typed => {
-  const command = commandIn(text);
-  if (command !== "") return { words: command, markup: "" };
-  if (continuation.test(text)) return { words: "", markup: text, isSummary: true };
-  let words = text;
   const context: string[] = [];
-  for (const edge of text.includes("</") ? [leading, trailing] : [])
-    for (let found = edge.exec(words); found !== null; found = edge.exec(words)) {
-      if (found[1] !== "system-reminder") context.push(found[0].trim());
-      words = words.replace(found[0], "");
-    }
-  const isMarkup = words.trim() === "" || markup.test(words);
+  const cut = (block: string, name: string): string => {
+    if (!forModel.test(name)) context.push(block.trim());
+    return "";
+  };
+  let words = text;
+  while (leading.test(words)) words = words.replace(leading, cut);
+  words = words.replace(blocks, cut);
+  const [note = ""] = continuation.exec(words) ?? [];
+  words = words.slice(0, words.length - note.length);
+  if (words.length < text.length) words = words.trimEnd();
+  const command = commandIn(words);
+  const isMarkup = command === "" && (words.trim() === "" || markup.test(words));
   return {
-    words: isMarkup ? "" : words,
-    markup: [...context, ...(isMarkup && words.trim() !== "" ? [words] : [])].join("\n"),
+    words: isMarkup ? "" : command || words,
+    markup: [...context, isMarkup ? words : "", note].filter((part) => part.trim() !== "").join("\n"),
+    isSummary: isMarkup && note !== "",
   };
 };
 
