@@ -21,7 +21,15 @@ const claimShell = async (profile: object, run: string, patch: Partial<JobRecord
 
 test("what a reader leaves is named, ignored files and further repositories too; one that left nothing says nothing", async () => {
   const further = await makeRemote({ ".gitignore": "*.ignored\n" });
-  const none = { path: null, branch: null, base_sha: null, commit_sha: null, pr_url: null, error: null };
+  const none = {
+    path: null,
+    branch: null,
+    base_sha: null,
+    commit_sha: null,
+    cached_clone: null,
+    pr_url: null,
+    error: null,
+  };
   const repositories = [{ repo_url: further.url, base_ref: "", ...none }];
   const run =
     "echo 1 > report.ignored; echo 1 > seen.txt; for d in ../*-remote*; do echo 1 > $d/more.ignored; done";
