@@ -100,7 +100,7 @@ const values = {
   setup_only: optional(z.boolean(), "Whether the job ends after its setup: no agent is started", true),
   deliver_only: optional(
     z.boolean(),
-    "Whether the job only delivers the work of session_id, with the task of its job: no agent is started",
+    "Whether the job only delivers the work of session_id, with its task: no agent is started",
     true,
   ),
 };
