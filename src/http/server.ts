@@ -79,7 +79,8 @@ const serverOf = (app: Pick<Hono, "fetch">, host: string, timeouts: Timeouts): S
       // A caller that waits for a job sends nothing for an hour. TCP keep-alive notices that it has disconnected.
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
-      connectionsCheckingInterval: Math.max(50, Math.min(timeouts.headers, timeouts.request)),
+      // A check wakes a service at rest.
+      connectionsCheckingInterval: Math.max(50, Math.min(3 * timeouts.headers, timeouts.request / 2)),
     },
     (incoming, outgoing) => void (refuseWithoutHost(incoming) || answer(incoming, outgoing)),
   );
