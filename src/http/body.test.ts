@@ -19,7 +19,7 @@ const posted = (body: string, of = boundary): Request =>
 
 const read = (body: string, of?: string) => () => readAttached(posted(body, of)).catch(() => null);
 
-/** What a plain body of the same size costs on this machine now: noise only adds, so the least of three counts. */
+/** The cost of a plain body of the same size on this machine now, ms. Noise only adds: the least of three counts. */
 const plain = `--${boundary}\r\n${disposition}"job"\r\n\r\n${filled("a")}${end}`;
 const plainMs = Math.min(
   await longestBlock(read(plain)),

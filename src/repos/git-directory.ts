@@ -107,7 +107,7 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
 export const textOf = (path: string, encoding: BufferEncoding = "latin1"): Promise<string> =>
   readFile(path, { encoding, flag: nonBlocking.read }).catch(() => "");
 
-/** Null: an agent may have put something there that is no file, a link, or a file over 64 MiB. */
+/** Returns null for what an agent may have put there: a link, a file over 64 MiB, or anything else that is no file. */
 export const smallTextOf = async (path: string, encoding?: BufferEncoding): Promise<string | null> => {
   const stats = await lstat(path).catch(() => null);
   const isSmall = stats === null || (stats.isFile() && stats.size <= 2 ** 26);
