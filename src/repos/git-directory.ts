@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { lstat, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { constants, existsSync } from "node:fs";
+import { lstat, mkdir, open, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
@@ -107,11 +107,20 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
 export const textOf = (path: string, encoding: BufferEncoding = "latin1"): Promise<string> =>
   readFile(path, { encoding, flag: nonBlocking.read }).catch(() => "");
 
-/** Returns null for what an agent may have put there: a link, a file over 64 MiB, or anything else that is no file. */
-export const smallTextOf = async (path: string, encoding?: BufferEncoding): Promise<string | null> => {
-  const stats = await lstat(path).catch(() => null);
-  const isSmall = stats === null || (stats.isFile() && stats.size <= 2 ** 26);
-  return isSmall ? textOf(path, encoding) : null;
+/** Returns null where nothing is, or what an agent may have put there: a link, a file over 64 MiB, or no file at all. */
+export const smallTextOf = async (
+  path: string,
+  encoding: BufferEncoding = "latin1",
+): Promise<string | null> => {
+  const file = await open(path, nonBlocking.read | constants.O_NOFOLLOW).catch(() => null);
+  try {
+    const stats = await file?.stat();
+    return file !== null && stats?.isFile() === true && stats.size <= 2 ** 26
+      ? await file.readFile(encoding)
+      : null;
+  } finally {
+    await file?.close();
+  }
 };
 
 /** Quotes a value for git's configuration. Names and URLs may contain any character. */

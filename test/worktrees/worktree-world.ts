@@ -40,7 +40,7 @@ export const codeOf = (asked: Promise<unknown>): Promise<string | null> =>
 /** A PATH on which git waits before each fetch, as long as `hold` exists. */
 export const slowGit = async (directory: string) => {
   const hold = join(directory, "hold");
-  const before = `case " $* " in *" fetch "*) while [ -e "${hold}" ]; do sleep 0.05; done;; esac`;
+  const before = `case " $* " in *" fetch "* | *" clone "*) while [ -e "${hold}" ]; do sleep 0.05; done;; esac`;
   return { path: await gitAfter(directory, before), hold };
 };
 
