@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1130,
   place: 1274,
   profiles: 2359,
-  repos: 6007,
+  repos: 6016,
   runner: 2670,
   sandbox: 1550,
   secrets: 463,
