@@ -73,6 +73,8 @@ type Places = Pick<
   | "sharedFsRoot"
   | "agentHome"
   | "gitHostAppPrivateKeyPath"
+  | "gitSigningKey"
+  | "kvOptionsFile"
 >;
 
 /** `home`: of the service's user. */
@@ -89,6 +91,8 @@ export const boundaryOf = (settings: Places, home: string): Boundary => ({
     settings.agentModeWorkspaces,
     settings.sharedFsRoot,
     settings.gitHostAppPrivateKeyPath,
+    settings.gitSigningKey,
+    settings.kvOptionsFile,
     loginDirectory(settings),
     join(home, ".service"),
     join(home, ".ssh"),

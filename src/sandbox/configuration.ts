@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync, readlinkSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { isBelow } from "../lib/is-below.ts";
 
@@ -15,11 +15,12 @@ const withheld = /^\/etc\/(apt\/auth\.conf[^/]*|default|environment(\.d)?|svc|sy
  * What everybody may read of /etc, as it is now. A directory of which everybody may read all is one part, so what is added
  * to it later is shown as well.
  *
- * @param reserved places that no run may have
+ * @param reserved places that no run may have; where one is a link, the place that it leads to is another
  */
-export const publicConfiguration = (reserved: readonly string[]): Configuration => {
+export const publicConfiguration = (reserved: readonly string[], top = "/etc"): Configuration => {
+  const closed = [...reserved, ...reserved.filter(existsSync).map((path) => realpathSync(path))];
   const isWithheld = (path: string): boolean =>
-    withheld.test(path) || reserved.some((other) => isBelow(path, other));
+    withheld.test(path) || closed.some((other) => isBelow(path, other));
   const partsOf = (directory: string): (Configuration & { isWhole: boolean })[] =>
     readdirSync(directory).map((name) => {
       const path = join(directory, name);
@@ -31,7 +32,7 @@ export const publicConfiguration = (reserved: readonly string[]): Configuration 
       const parts = partsOf(path);
       return parts.every(({ isWhole }) => isWhole) ? whole(path) : { ...joined(path, parts), isWhole: false };
     });
-  return joined("/etc", partsOf("/etc"));
+  return joined(top, partsOf(top));
 };
 
 const nothing = { shown: [], parents: [], isWhole: false };
