@@ -33,6 +33,7 @@ export const addSecretsCommand = (program: Command, lazily: Lazily): void => {
     )
     .option(...json)
     .allowExcessArguments()
+    .allowUnknownOption()
     .addHelpText("after", setEnd)
     .action(lazily(async () => (await import("./commands/secrets-set.ts")).secretsSet));
 };

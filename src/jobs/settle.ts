@@ -137,11 +137,11 @@ const endedAs = (record: JobRecord, { outcome, at }: Ended): JobPatch => {
   const { kind, patch } = outcome;
   const { warnings } = record;
   if (kind === "parked") return { warnings, ...parkedAs(record, patch) };
-  const worked = { ...record, worked_ms: patch.worked_ms ?? record.worked_ms };
   return {
     warnings,
-    ...(kind === "requeue" ? { waiting: null } : endPatch(worked, new Date(at))),
+    ...(kind === "requeue" && { waiting: null }),
     ...patch,
+    ...(kind !== "requeue" && endPatch({ ...record, ...patch }, new Date(at))),
     ...statusAfter(record, triggers[kind]),
     checking: null,
     unsettled: false,
@@ -190,7 +190,7 @@ const afterEnd = (record: JobRecord, cause: Cause): JobPatch | null => {
   const patch = cause.kind === "outcome" ? cause.outcome.patch : cause.cleaned?.patch;
   if (patch === undefined) return null;
   const settled = { unsettled: false, checking: null, ...(cause.kind === "lost" && { process: null }) };
-  const { failure_reason: _reason, retryable: _retryable, error: _error, ...added } = patch;
+  const { failure_reason: _reason, retryable: _retryable, error: _error, stages: _stages, ...added } = patch;
   if (record.status === "cancelled")
     return {
       warnings: record.warnings,

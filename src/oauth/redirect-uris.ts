@@ -27,9 +27,9 @@ const systemSchemes = new RegExp(
     "javascript|vbscript|livescript|data|blob|file|filesystem|about|view-source|jar|mhtml|resource|content|devtools",
     "(chrome|moz|safari|edge)(-.*)?",
     // Of operating systems.
-    "ms-.*|shell|search|search-ms|hcp|intent|android-app|itms.*|x-apple.*|jnlps?",
+    "ms-.*|microsoft-.*|shell|search|search-ms|hcp|res|mk|intent|android-app|applescript|itms.*|x-(apple|man).*|jnlps?",
     // Of the network.
-    "ftps?|sftp|ssh|telnet|smb|nfs|ldaps?|gopher|wss?|git|mailto|tel|sms|sips?",
+    "ftps?|sftp|ssh|telnet|rlogin|vnc|rdp|smb|cifs|afp|nfs|ldaps?|gopher|wss?|git|mailto|tel|sms|sips?",
   ].join("|")}):$`,
 );
 

@@ -1,10 +1,13 @@
 import { runCommand } from "../lib/command.ts";
 import type { GitContext } from "./git-context.ts";
+import { RepoError } from "./repos.ts";
 
-/** What `find` prints of a directory, as bytes, one character each. A large tree would block this process. */
+/** What `find` prints of a directory, as bytes, one character each. A large tree would block this process. @throws RepoError */
 export const find = async ({ settings, signal }: GitContext, cwd: string, args: readonly string[]) => {
   const how = { env: { LC_ALL: "C" }, encoding: "latin1", timeoutSeconds: settings.gitTimeout } as const;
-  return (await runCommand({ command: "/usr/bin/find", args, cwd, signal, ...how })).stdout;
+  const { stdout, ended } = await runCommand({ command: "/usr/bin/find", args, cwd, signal, ...how });
+  if (ended === "exited") return stdout;
+  throw new RepoError("worktree_failed", `The files of ${cwd} are too many to look through (find ${ended})`);
 };
 
 /** The directories that have a `.git` among the paths. */

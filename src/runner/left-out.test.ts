@@ -61,3 +61,28 @@ test("what checks leave is nobody's work, also where they were stopped or their 
   const { patch } = await job.settleLost({ ...record, status: "cancelled", checking });
   expect(String(patch.warnings)).not.toContain("later.ignored");
 });
+
+test("an attempt that is made again names what the lost one left at ignored paths", async () => {
+  const job = await claimShell({}, "echo 1 > outputs.ignored; sleep 60");
+  const running = job.execute();
+  const path = await until(async () => (await job.stored()).worktree_path);
+  await until(async () => (await readdir(path)).includes("outputs.ignored"));
+  const lost = await job.settleLost({ ...(await job.stored()), retry_lost: true });
+  expect(lost.requeue).toBe(true);
+  expect(String(lost.patch.warnings)).toContain("outputs.ignored");
+  await running;
+});
+
+test("an instance that is lost after a second turn, before its checks, loses nothing of that turn", async () => {
+  const second = JSON.stringify({ run: "echo 2 > second.txt; sleep 60" });
+  const checks = [{ name: "red", run: `echo 'scenario: shell ${second}'; exit 1` }];
+  const job = await claimShell({ checks, check_rounds: 1 }, "echo 1 > first.txt");
+  const running = job.execute();
+  const path = await until(async () => (await job.stored()).worktree_path);
+  await until(async () => (await readdir(path)).includes("second.txt"));
+  const checking = { report: null, tell: false };
+  const lost = await job.settleLost({ ...(await job.stored()), checking });
+  expect(lost.requeue).toBe(true);
+  expect(await readdir(path)).toEqual(expect.arrayContaining(["first.txt", "second.txt"]));
+  await running;
+});

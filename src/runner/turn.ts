@@ -193,6 +193,8 @@ const recordStart = async (job: StartedTurn, identity: ProcessIdentity): Promise
     branch: worktree.branch,
     read_only: job.readOnly,
     checking: null,
+    // The checked commit of the turn before; this turn goes on from it.
+    commit_sha: null,
     waiting: null,
     salvage_ref: null,
     ...(answering?.how === "heard" && { asked: null }),

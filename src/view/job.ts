@@ -187,8 +187,8 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
   return [
     ["Changes", changed && paint("bold", changed)],
     [isDraft(job) ? "Draft" : "Pull request", optional(job.pr_url)],
-    ["Branch", branch(job)],
-    ["Also", job.repositories.map(repositoryLine).join("\n") || null, "prose"],
+    ["Branch", branch(job), "prose"],
+    ["Also", job.repositories.map((further) => repositoryLine(job, further)).join("\n") || null, "prose"],
     ["Checks", checkLines(job).join("\n") || null, "prose"],
     ["Unfinished work", optional(job.salvage_ref)],
     ["Files", job.files.length === 0 ? null : filesText(job)],
@@ -198,10 +198,12 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
 };
 
 /** `acme/lib  https://github.com/acme/lib/pull/3` */
-const repositoryLine = (further: Job["repositories"][number]): string => {
-  const { repo_url: url, pr_url, branch: name, base_sha: base, commit_sha: commit, error } = further;
+const repositoryLine = (
+  { failure_reason }: Job,
+  { repo_url: url, pr_url, branch: name, base_sha: base, commit_sha: commit, error }: Job["repositories"][number],
+): string => {
   const isSame = commit !== null && commit === base && pr_url === null;
-  const note = error ?? (isSame ? "no change" : null);
+  const note = error ?? (isSame ? "no change" : isDraft({ failure_reason, pr_url }) ? "a draft" : null);
   return oneLine(`${shortRepository(url)} ${pr_url ?? name ?? ""} ${note === null ? "" : `(${note})`}`);
 };
 

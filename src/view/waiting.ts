@@ -74,9 +74,7 @@ export const answerCommands = ({ id, waiting }: Job): [command: string, meaning:
 
 export const askedText = (job: Job): string =>
   [
-    `Job ${job.id} waits for ${job.waiting?.kind === "plan" ? "its plan to be approved" : "an answer"}:`,
+    `Job ${job.id.slice(0, 8)} waits for ${job.waiting?.kind === "plan" ? "its plan to be approved" : "an answer"}:`,
     ...(job.waiting ? waitingLines(job.waiting) : []),
-    `Answer it:  ${answerCommands(job)
-      .map(([command]) => command)
-      .join("  or  ")}`,
+    ...answerCommands(job).map(([command], index) => `${index === 0 ? "Answer it:" : "       or:"}  ${command}`),
   ].join("\n");

@@ -126,11 +126,12 @@ describe("svc answer", () => {
     const { code, stderr } = await svc(["answer", id], service);
     expect(stderr).toBe(
       [
-        `svc: Job ${id} waits for an answer:`,
+        "svc: Job 6f1c1a52 waits for an answer:",
         "Which database?",
         "  1  SQLite    A file",
         "  2  Postgres  A server",
-        'Answer it:  svc answer 6f1c1a52 "…"  or  svc answer 6f1c1a52 --choice 1',
+        'Answer it:  svc answer 6f1c1a52 "…"',
+        "       or:  svc answer 6f1c1a52 --choice 1",
         "",
       ].join("\n"),
     );

@@ -7,6 +7,8 @@ test.each([
   ["NAME VALUE", ["TOKEN", "tok-0123456789"]],
   ["NAME=VALUE", ["TOKEN=tok-0123456789"]],
   ["NAME = VALUE", ["TOKEN", "=", "tok-0123456789"]],
+  ["NAME -----BEGIN KEY-----", ["TOKEN", "-----BEGIN KEY-----\ntok-0123456789\n"]],
+  ["NAME --value=VALUE", ["TOKEN", "--value=tok-0123456789"]],
 ])(
   "a secret's value as an argument is refused without being repeated, and standard input is named: %s",
   async (_how, words) => {

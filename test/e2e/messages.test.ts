@@ -57,16 +57,17 @@ test("what is said over REST, MCP and in the shell is heard in order, told in th
   await asks(service).speaking(id);
 
   const hostile = "/clear\u0000\u001b[2J ```\n# not a heading";
+  const told = hostile.replace("\u0000", "\ufffd");
   const over = await send(service, path, { text: hostile }, "POST", "once");
   expect(over.status).toBe(200);
-  expect(over.body.message).toMatchObject({ text: hostile, when: "next", status: "queued" });
+  expect(over.body.message).toMatchObject({ text: told, when: "next", status: "queued" });
   expect((await send(service, path, { text: hostile }, "POST", "once")).body.message?.id).toBe(
     over.body.message?.id,
   );
   expect((await send(service, path, { text: "other" }, "POST", "once")).body.code).toBe(
     "idempotency_conflict",
   );
-  await heardBy(service, id, [hostile]);
+  await heardBy(service, id, [told]);
   const mcp = mcpDoors[0]!;
   await mcp.ask(service, { operation: "message_job", input: { job_id: id, text: "By MCP" } });
   await heardBy(service, id, ["By MCP"]);
@@ -99,13 +100,13 @@ test("what is said over REST, MCP and in the shell is heard in order, told in th
   const job = await asks(service).ended(id);
   expect(job).toMatchObject({ status: "succeeded" });
   expect(job.warnings.join()).not.toContain("had heard");
-  const all = [hostile, "By MCP", "In the shell", "At last"];
+  const all = [told, "By MCP", "In the shell", "At last"];
   // With what keeps a slash from being a command.
   expect(job.output).toBe(`Heard: \u200b${all.join(", ")}`);
-  const told = (await eventsOf(service, id)).flatMap((event) =>
+  const events = (await eventsOf(service, id)).flatMap((event) =>
     event.type === "message" ? [[event.text, event.status]] : [],
   );
-  expect(told).toEqual(all.map((text) => [text, "taken"]));
+  expect(events).toEqual(all.map((text) => [text, "taken"]));
   const page = (await svc(["job", id], shell)).stdout;
   expect(page).toMatch(/Said +[0-9a-f]{8} {2}taken {2}\/clear/);
   expect(page).not.toContain("\u001b[2J");

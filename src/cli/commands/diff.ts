@@ -2,7 +2,7 @@ import { leftOutText, type DiffFormat, type JobDiff } from "../../contract/diff.
 import type { Job } from "../../contract/job.ts";
 import { isCalled, repositoryName } from "../../contract/repository-url.ts";
 import { connect } from "../connect.ts";
-import { CliError, exitCode, type ExitCode } from "../failure.ts";
+import { CliError, exitCode, isBug, type ExitCode } from "../failure.ts";
 import { findJob } from "../job-id.ts";
 import { page } from "../pager.ts";
 import { note, painter, print, printJson } from "../print.ts";
@@ -28,7 +28,7 @@ const urlsOf = ({ repo_url: url, repositories }: Job): string[] => [
   ...repositories.map(({ repo_url }) => repo_url),
 ];
 
-/** `svc diff`: of each of the job's repositories. */
+/** `svc diff`: of each of the job's repositories. One that cannot be had hides no other. */
 export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
   const job = await findJob(connect().client, word);
   const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
@@ -36,17 +36,23 @@ export const diff = async (word: string, options: DiffOptions): Promise<ExitCode
   const whole = json === true ? [job.repo_url] : urlsOf(job);
   const urls =
     repository === undefined ? whole : [urlsOf(job).find((url) => isCalled(url, repository)) ?? repository];
-  const bodies = await Promise.all(urls.map(async (url) => [url, await read(job, url, format)] as const));
+  const asked = await Promise.allSettled(
+    urls.map(async (url) => [url, await read(job, url, format)] as const),
+  );
+  const bodies = asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  const faults = asked.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
+  if (bodies.length === 0 || faults.some(isBug)) throw faults[0];
   if (json === true) {
     for (const [, body] of bodies) printJson(body);
     return exitCode.ok;
   }
   const isEmpty = bodies.every(([, { files }]) => files.length === 0);
-  if (isEmpty && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
+  if (isEmpty && faults.length === 0 && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
   const shown = shownText(bodies, format === "stat" ? paintStat : paintPatch);
   if (shown !== "") await page(shown);
   for (const [, body] of bodies) noteMissing(body);
-  return exitCode.ok;
+  for (const fault of faults) note(oneLine(fault instanceof Error ? fault.message : String(fault)));
+  return faults.length === 0 ? exitCode.ok : exitCode.failure;
 };
 
 const noteMissing = ({ job_id: id, files, truncated, note: missing }: JobDiff): void => {

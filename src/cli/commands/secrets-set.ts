@@ -29,7 +29,7 @@ export const secretsSet = async (
 ): Promise<ExitCode> => {
   if (args.length > 1 || name.includes("="))
     throw usageError(
-      "The value of a secret is no argument, because everybody on this machine can read those: give it on standard input (svc secrets set NAME … < file), and take another value if this one was a real one",
+      "This command takes a name and the options of its --help. The value of a secret is no argument, because everybody on this machine can read those: give it on standard input (svc secrets set NAME … < file), and take another value if this one was a real one",
     );
   const value = process.stdin.isTTY ? await typed(`Value of ${name}: `) : await text(process.stdin);
   const { client } = connect();

@@ -42,13 +42,13 @@ export const limit = async (asked: Limits, countsApart: boolean, name: string): 
   };
 };
 
-/** Whether the kernel has ended a process in one of these control groups for its memory. */
+/** Whether the kernel has ended a process in one of these groups for the group's own limit; version 1 does not tell whose. */
 const wereKilled = async (directories: readonly string[]): Promise<boolean> => {
   const files = directories.flatMap((path) =>
     ["memory.events", "memory.oom_control"].map((name) => join(path, name)),
   );
   const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
-  return texts.some((text) => /^oom_kill [1-9]/m.test(text));
+  return texts.some((text) => /^oom_kill [1-9]/m.test(text) && !/^oom 0$/m.test(text));
 };
 
 type Held = Pick<Limited, "kind" | "inside" | "warnings">;
