@@ -115,7 +115,7 @@ describe("the commands against the real service", () => {
     expect(code).toBe(0);
 
     const shown = await svc(["job", id], { env });
-    expect(shown.stdout).toMatch(/Where the time went\nqueued +[^]*agent_started[^]*ended/);
+    expect(shown.stdout).toMatch(/Where the time went\nqueue +[^]*first answer[^]*commit/);
     expect((await svc(["jobs"], { env })).stdout).toMatch(
       new RegExp(`^${id.slice(0, 8)}  succeeded  changed  –  +code `, "m"),
     );

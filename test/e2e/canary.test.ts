@@ -162,7 +162,7 @@ test.concurrent.each(ways)(
       expect(new Set(programs.map(({ program }) => program))).toEqual(new Set(["git", "gh"]));
       // gh runs a git of its own.
       const talks = ({ argv: own, environ: given }: Recorded) =>
-        given.includes("GH_HOST=") || /(^|\0)(fetch|push|ls-remote)\0/.test(own);
+        given.includes("GH_HOST=") || /(^|\0)(clone|fetch|push|ls-remote)\0/.test(own);
       const gitToken = way.gitHost === "app" ? "minted" : "GIT_HOST_TOKEN";
       const known = (talking: boolean) =>
         new Set(

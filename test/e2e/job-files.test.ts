@@ -69,11 +69,12 @@ test("REST sends them as downloads, by the paths of the job alone", async () => 
     "%2Fetc%2Fpasswd",
     "a%20b",
     "a%20b/%25C3%25BC",
-    "report.txt/",
   ]) {
     const answer = await get(path);
     expect([path, answer.status, await answer.json()]).toMatchObject([path, 404, { code: "file_not_found" }]);
   }
+  expect(await (await get("report.txt/")).text()).toBe("x\n");
+  expect((await get("report.txt//")).status).toBe(404);
   expect((await get("..%2F..%2F..%2Fready")).status).toBe(404);
   expect((await fetch(`${service.url}/jobs/0000/files/report.txt`)).status).toBe(404);
 });

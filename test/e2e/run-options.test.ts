@@ -37,6 +37,8 @@ test("the agent gets the model, the turns and the files of its own job, and the 
     setup_only: null,
     submodules: null,
     lfs: null,
+    checks: null,
+    deliver_only: null,
     files: ["log.txt", "shot.bin"],
   });
   const directory = join(String(job.worktree_path), ".svc", "in");
