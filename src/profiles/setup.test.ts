@@ -20,13 +20,13 @@ test("a repository's file has the keys of a setup, and null for what is not set"
 test.each([
   ["- run: []", "must hold `key: value` lines"],
   ["run: npm ci", "run must be a list"],
-  ["run: ['']", "run.0 must not be empty"],
+  ["run: ['']", "run[0] must not be empty"],
   ["timeout: 0", "timeout must be more than 0"],
   ["cache: warm", "cache Invalid input: expected object"],
   ["cache: {key: [], paths: []}", "cache.paths must name a path"],
   ...["/etc", "../other", "a/../b", "a/.git/b", ".svc/out", "*.log", "~", "~/../x"].map((path) => [
     `cache: {key: [], paths: ['${path}']}`,
-    "cache.paths.0 must",
+    "cache.paths[0] must",
   ]),
   ["cache: {key: [], paths: [~/.claude/x]}", "is what the service has there"],
   ["cache: {key: [], paths: [a, a/b]}", "cache.paths must not be in one another"],

@@ -41,7 +41,7 @@ export const faultWords = (faults: string): string =>
   );
 
 /** Given as arguments, or on standard input. */
-const argumentNames = /^(name|paths|query|task|text|value)$/;
+const argumentNames = /^(messages|name|paths|query|task|text|value)$/;
 
 /** A sentence of the service with the flags and commands of `svc` instead of parameters and paths. */
 export const flagWords = (sentence: string): string =>

@@ -125,7 +125,7 @@ describe("svc chat with a message", () => {
   });
 
   test.each([
-    [refusal(400, "invalid_request", "messages: too long"), 2, "svc: messages: too long\n"],
+    [refusal(400, "invalid_request", "messages: too long"), 2, "svc: The messages: too long\n"],
     [refusal(404, "model_not_found", "There is no model x"), 1, "svc: There is no model x\n"],
     [refusal(401, "invalid_api_key", "no"), 1, /asks for an API key: set SERVICE_API_KEY/],
   ])("that is refused: %#", async (reply, exit, message) => {

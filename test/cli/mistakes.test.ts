@@ -35,7 +35,7 @@ const mistakes: Mistake[] = [
   [
     ["secrets", "set", "T", "--repo", "*", "--phase", "agent", "--host", "a.example", "b.example"],
     2,
-    "too many arguments for 'set'. Expected 1 argument but got 2: T, b.example.\nTry: svc secrets set --help",
+    "This command takes a name and the options of its --help. The value of a secret is no argument, because everybody on this machine can read those: give it on standard input (svc secrets set NAME … < file), and take another value if this one was a real one",
   ],
   [
     ["secrets", "rm", "T", "--phase", "setup"],

@@ -20,7 +20,7 @@ test("without a model credential nothing that needs an agent is accepted, until 
     /"level":"warn".*No model credential is set.*ANTHROPIC_API_KEY.*AGENT_CLI_OAUTH_TOKEN/,
   );
   const chat = { model: "default", messages: [{ role: "user", content: "hello" }] };
-  const words = /AGENT_CLI_OAUTH_TOKEN.*MODEL_API_AUTH_TOKEN.*ANTHROPIC_API_KEY.*AGENT_CLI_HOME_DIR/;
+  const words = /ANTHROPIC_API_KEY.*AGENT_CLI_OAUTH_TOKEN.*docs\/operate\/credentials\.md/;
   for (const [path, body] of [
     ["/jobs", { task: "hello" }],
     ["/completions", { uuid: "one", message: "hello" }],

@@ -96,7 +96,7 @@ test("a submission names hosts where the profile lets it, and a retry names them
   const refused = await run("code", "asked.invalid");
   expect(refused).toMatchObject({ code: 2, stdout: "" });
   expect(refused.stderr).toMatch(
-    /allow_hosts: the profile code lets no task name hosts; put allow_host: true/,
+    /--allow-host: the profile code lets no task name hosts; put allow_host: true/,
   );
   expect((await run("open", "http://asked.invalid")).stderr).toMatch(/allow_hosts: "http:.* is no host/);
   const accepted = await run("open", "asked.invalid");

@@ -42,7 +42,7 @@ test.concurrent("a job is submitted and followed, and goes on when the user leav
   await jobsOnly.client.cancel_job({ job_id: jobs[0]?.id ?? "" });
   await terminal.shows("cancelled", "Esc back");
   await terminal.press("3");
-  await terminal.shows("accepts jobs");
+  await terminal.shows("New jobs are accepted");
 });
 
 test.concurrent("a job that asks is waiting in the list, and is answered by who follows it", async () => {
