@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
+import type { RepositoryUsage } from "../contract/worktree.ts";
 import { createLog } from "../lib/log.ts";
 import type { Repos, WorktreeOnDisk } from "../repos/repos.ts";
 import { createLocalLocks, lockOf } from "../store/locks.ts";
@@ -199,6 +200,33 @@ test("a list measures a worktree once, and again only when something can have ch
   scene.now += 60_000;
   expect(await worktrees.get(id)).toMatchObject({ size_bytes: 4 });
   expect(await worktrees.get(id)).toMatchObject({ size_bytes: 4 });
+});
+
+test("who asks for one worktree waits for no others; the disk says how many are not measured yet", async () => {
+  const stuck = Promise.withResolvers<number>();
+  let measured = 0;
+  const { id, scene, worktrees } = await world({
+    repos: {
+      cacheUsage: async () => [],
+      readWorktree: async (name) => ({ ...onDiskOf(name), changed: "1" }),
+      worktreeSize: ({ path }) => (path.endsWith("lib9") ? Promise.resolve((measured += 1)) : stuck.promise),
+    },
+  });
+  scene.further = Array.from({ length: 10 }, (_, n) => `${id}-lib${n}`);
+  const list = () => worktrees.list({ limit: 100, cursor: "" });
+  expect((await list()).worktrees.every(({ measured_at: at }) => at === null)).toBe(true);
+  const usages = Promise.all([worktrees.usage(), worktrees.usage()]);
+  expect(await worktrees.get(`${id}-lib9`)).toMatchObject({ size_bytes: 1, pushed: true });
+  const inAll = (all: RepositoryUsage[]) => all.reduce((sum, each) => sum + each.unmeasured, 0);
+  expect((await usages).map(inAll)).toEqual([10, 10]);
+  const trial = { paths: `${id}-lib9`, max_age_hours: 0, force: false, dry_run: true };
+  expect(await worktrees.cleanup(trial, { progress: () => undefined })).toMatchObject({ removed: 1 });
+  stuck.resolve(5);
+  await until(async () => inAll(await worktrees.usage()) === 0);
+  const sizes = (await list()).worktrees.map(({ size_bytes: size }) => size);
+  expect(sizes).toEqual([...Array.from({ length: 10 }, () => 5), 2]);
+  // The list found it measured when its turn came.
+  expect(measured).toBe(2);
 });
 
 test("only who removes a worktree looks for the ignored work in it", async () => {
