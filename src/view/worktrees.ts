@@ -103,7 +103,7 @@ export const diskPage = (
 ): string => {
   const { paint } = layout;
   // A repository that could not be cloned is known by its worktree only, and takes no space.
-  const used = repositories.filter((each) => each.cache_bytes + each.worktree_bytes + each.unmeasured > 0);
+  const used = repositories.filter((each) => each.cache_bytes || each.worktree_bytes || each.unmeasured);
   const kept = repositories.flatMap((each) => each.kept);
   const isLow = (free: number | null): boolean => free !== null && free < least;
   const use = list(
