@@ -126,6 +126,7 @@ const RepositoryUsage = z
     cache_bytes: z.int().meta({ description: "Size of the cached clone on disk", example: 18_874_368 }),
     worktrees: z.int().meta({ description: "How many worktrees it has", example: 1 }),
     worktree_bytes: z.int().meta({ description: "Their size on disk", example: 4_210_688 }),
+    unmeasured: z.int().meta({ description: "Worktrees that are not measured yet", example: 0 }),
     kept: z
       .array(z.string())
       .describe(

@@ -109,6 +109,7 @@ export const createRepos = (request: {
     keepApart,
     markAgentWork,
     ignoredWork: on(ignoredWork),
+    ignoredStill,
     saveBranch: on(saveBranch),
     salvage: on(salvage),
     capture: on(captureCommit),
@@ -150,13 +151,12 @@ export const createRepos = (request: {
     readWorktree: async (worktreeId: string) => {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
-      const { worktree, ready, since, instance, source, kept } = owned;
+      const { worktree, ready, since, instance, source, kept, ignored } = owned;
       const looking = [worktree.path, worktree.gitDir].map((path) => lstat(path).catch(() => null));
       const [directory, clone] = await Promise.all(looking);
       const directoryExists = directory?.isDirectory() === true;
       // Another one after git or somebody else has changed it, as far as the times of its directories tell.
       const changed = `${directory?.mtimeMs} ${clone?.mtimeMs}`;
-      const ignored = await ignoredStill(worktree, owned.ignored);
       const isThrowaway = source !== null;
       return { worktree, ready, since, instance, kept, ignored, isThrowaway, directoryExists, changed };
     },

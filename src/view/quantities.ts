@@ -54,3 +54,8 @@ export const cutText = (text: string, most: number): string =>
 /** `1 job`, `2 jobs` */
 export const counted = (count: number, noun: string): string =>
   `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
+/** How many, and how many of them have a size that is not known yet. */
+export const worktreesText = ({ worktrees, unmeasured }: { worktrees: number; unmeasured: number }): string =>
+  counted(worktrees, "worktree") +
+  (unmeasured > 0 ? ` (${unmeasured.toLocaleString("en")} not measured yet)` : "");

@@ -228,6 +228,7 @@ const repository = (
   cache_bytes,
   worktrees,
   worktree_bytes,
+  unmeasured: 0,
   kept: [],
 });
 
@@ -261,6 +262,19 @@ describe("the page of the disk", () => {
       "",
       "No job is accepted with less than 1.0 GiB free",
     ]);
+  });
+
+  test("says how far the worktrees are measured, also of a repository that takes nothing yet", () => {
+    const [app, none] = usage().repositories as [
+      Usage["repositories"][number],
+      Usage["repositories"][number],
+    ];
+    const repositories = [
+      { ...app, unmeasured: 3 },
+      { ...none, worktree_bytes: 0, unmeasured: 1 },
+    ];
+    const text = diskPage(usage({ repositories }), { paint: unpainted });
+    expect(text).toContain("\n2.3 GiB: 1 repository, 13 worktrees (4 not measured yet)\n");
   });
 
   test("has what is kept of setups, if there is any", () => {

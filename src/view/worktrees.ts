@@ -3,7 +3,7 @@ import type { Answer } from "../contract/operation.ts";
 import type { Operations } from "../contract/operations.ts";
 import { factLines, list, quiet, table, warningsFact, wrap } from "./columns.ts";
 import { paintStatus, type Layout, type Paint } from "./paint.ts";
-import { age, bytes, counted } from "./quantities.ts";
+import { age, bytes, counted, worktreesText } from "./quantities.ts";
 import { savedWork } from "./saved-work.ts";
 import { flagWords, oneLine, optional, sanitise, shellWord } from "./sanitise.ts";
 
@@ -103,7 +103,7 @@ export const diskPage = (
 ): string => {
   const { paint } = layout;
   // A repository that could not be cloned is known by its worktree only, and takes no space.
-  const used = repositories.filter((each) => each.cache_bytes + each.worktree_bytes > 0);
+  const used = repositories.filter((each) => each.cache_bytes || each.worktree_bytes || each.unmeasured);
   const kept = repositories.flatMap((each) => each.kept);
   const isLow = (free: number | null): boolean => free !== null && free < least;
   const use = list(
@@ -164,9 +164,10 @@ const right = { right: true } as const;
 const useInAll = (used: readonly RepositoryUsage[]): string => {
   const whole = used.reduce((sum, each) => sum + each.cache_bytes + each.worktree_bytes, 0);
   const worktrees = used.reduce((sum, each) => sum + each.worktrees, 0);
+  const unmeasured = used.reduce((sum, each) => sum + each.unmeasured, 0);
   const known = used.filter((each) => each.repo_key !== null).length;
   const repositories = known === 1 ? "1 repository" : `${known} repositories`;
-  return `${bytes(whole)}: ${repositories}, ${counted(worktrees, "worktree")}`;
+  return `${bytes(whole)}: ${repositories}, ${worktreesText({ worktrees, unmeasured })}`;
 };
 
 type Cleanup = Answer<Operations["cleanup_worktrees"]>;

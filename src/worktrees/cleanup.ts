@@ -132,7 +132,7 @@ const preview = async (deps: Cleaning, id: string, asked: CleanupRequest): Promi
   deps.measuring.forget(id);
   const { size, pushed } = await deps.measuring.measure(known);
   const done = { cancelled_jobs, size_bytes: size };
-  if (!asked.force) requireNoIgnored(known);
+  if (!asked.force) await requireNoIgnored(deps, known);
   if (hasNoWork(known) || pushed === true) return done;
   const kept = await deps.measuring.unsavable(known);
   if (!asked.force) throw new Refusal(unpushed(kept, asked));
@@ -171,7 +171,7 @@ const remove = async (
   const { onDisk } = known;
   if (!asked.force && !hasNoWork(known) && onDisk !== null) {
     const signal = limit(deps);
-    requireNoIgnored(known);
+    await requireNoIgnored(deps, known);
     if (!(await repos.isPushed(onDisk.worktree, signal)))
       throw new Refusal(unpushed(await repos.unsavable(onDisk.worktree, signal), asked));
   }
@@ -203,8 +203,8 @@ const removedBefore = async ({ records }: Cleaning, id: string): Promise<Done> =
 });
 
 /** No salvage ref has what git ignores. @throws Refusal */
-const requireNoIgnored = ({ onDisk }: WorktreeFacts): void => {
-  const ignored = onDisk?.ignored ?? [];
+const requireNoIgnored = async ({ repos }: Cleaning, { onDisk }: WorktreeFacts): Promise<void> => {
+  const ignored = onDisk === null ? [] : await repos.ignoredStill(onDisk.worktree, onDisk.ignored);
   if (ignored.length === 0) return;
   const more = ignored.length > 5 ? ` and ${ignored.length - 5} more` : "";
   throw new Refusal(

@@ -80,8 +80,8 @@ export const repositoryUsage = async (deps: FactSources & { measuring: Measuring
   const [caches, worktrees] = await Promise.all([deps.measuring.caches(), lookUpAll(deps)]);
   const byKey = new Map<string | null, RepositoryUsage>();
   const usageOf = (key: string | null, url: string): RepositoryUsage => {
-    const empty = { repo_key: key, repo_url: url, cache_bytes: 0, worktrees: 0, worktree_bytes: 0, kept: [] };
-    const usage = byKey.get(key) ?? empty;
+    const none = { cache_bytes: 0, worktrees: 0, worktree_bytes: 0, unmeasured: 0, kept: [] };
+    const usage = byKey.get(key) ?? { repo_key: key, repo_url: url, ...none };
     byKey.set(key, usage);
     return usage;
   };
@@ -90,11 +90,12 @@ export const repositoryUsage = async (deps: FactSources & { measuring: Measuring
     Object.assign(usageOf(key, url), { cache_bytes: bytes, kept });
   }
   const here = worktrees.filter(({ otherHost }) => otherHost === null);
-  const sizes = await Promise.all(here.map((known) => deps.measuring.size(known)));
+  const sizes = await deps.measuring.sizes(here);
   for (const [nth, { id, about, onDisk }] of here.entries()) {
     const usage = usageOf(about.repoKey, about.repoUrl);
     usage.worktrees += 1;
     usage.worktree_bytes += sizes[nth] ?? 0;
+    if (sizes[nth] === undefined) usage.unmeasured += 1;
     usage.kept.push(...(onDisk?.kept ?? []).map((what) => `${id}: ${what}`));
   }
   const total = ({ cache_bytes, worktree_bytes }: RepositoryUsage): number => cache_bytes + worktree_bytes;

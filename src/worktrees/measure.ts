@@ -27,10 +27,12 @@ const firstMs = 500;
  * agent's clone, the remote. What cannot be measured is null: that must not fail the rest of a list.
  */
 export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sources) => {
-  const limit = pLimit(4);
+  /** Who asks for one worktree waits behind no list. */
+  const [asked, listed] = [createQueue(), createQueue()];
+  const running = new Map<string, Promise<Measured>>();
   const known = new Map<string, Measured & { state: string }>();
-  const measuring = new Map<string, Promise<Measured>>();
-  const sizes = new Map<string, { state: string; bytes: Promise<number | null> }>();
+  const sizes = new Map<string, Size>();
+  let sizingAll: Promise<unknown> | null = null;
   let caches: { at: number; usage: ReturnType<typeof repos.cacheUsage> } | null = null;
 
   /** Null: a job is in it, or somebody else has it, whose git this one's would disturb. */
@@ -40,65 +42,55 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
     return await work(AbortSignal.any([closing, lock.lost]));
   };
 
-  const orNull = <Value>(id: string, what: string, value: Promise<Value>): Promise<Value | null> =>
-    value.catch((err: unknown) => {
+  const orNull = <Value>(id: string, what: string, value: Promise<Value> | null): Promise<Value | null> =>
+    Promise.resolve(value).catch((err: unknown) => {
       log.warn({ err, worktree: id }, `${what} could not be measured`);
       return null;
     });
 
   /** Callers share that of one state; while a job is at work it holds no longer than it is measured. */
-  const sizeOf = ({ id, onDisk, uses }: WorktreeFacts, state: string): Promise<number | null> => {
+  const sizeOf = ({ id, onDisk, uses }: WorktreeFacts, state: string, isAnew = false) => {
     const last = sizes.get(id);
-    if (last?.state === state) return last.bytes;
-    if (onDisk?.directoryExists !== true) return Promise.resolve(null);
-    const bytes = orNull(id, "the size", repos.worktreeSize(onDisk.worktree, closing));
-    sizes.set(id, { state, bytes });
-    const forget = (): void => void (sizes.get(id)?.bytes === bytes && sizes.delete(id));
-    void bytes.then((size) => (size === null || uses.some(isActive)) && forget());
-    return bytes;
+    if (last?.state === state && !isAnew) return last.bytes;
+    const size = onDisk?.directoryExists === true ? repos.worktreeSize(onDisk.worktree, closing) : null;
+    const made: Size = { state, bytes: orNull(id, "the size", size), known: last?.known };
+    sizes.set(id, made);
+    void made.bytes.then((bytes) => {
+      made.known = bytes;
+      if (bytes === null || uses.some(isActive)) made.state = null;
+    });
+    return made.bytes;
   };
 
   const measure = async (facts: WorktreeFacts, state: string): Promise<Measured> => {
     const { id, onDisk } = facts;
     const at = now();
+    const asking =
+      onDisk?.ready === true ? whileFree(id, (signal) => repos.isPushed(onDisk.worktree, signal)) : null;
     // What a person has changed deep inside leaves no trace: a new measurement measures all.
-    sizes.delete(id);
-    const [size, pushed] = await Promise.all([
-      sizeOf(facts, state),
-      onDisk?.ready === true
-        ? orNull(
-            id,
-            "whether all is pushed",
-            whileFree(id, (signal) => repos.isPushed(onDisk.worktree, signal)),
-          )
-        : null,
-    ]);
+    const sizing = sizeOf(facts, state, true);
+    const [size, pushed] = await Promise.all([sizing, orNull(id, "whether all is pushed", asking)]);
     known.set(id, { size, pushed, at, state });
     return { size, pushed, at };
   };
 
-  /** Callers share a measurement of one state. */
-  const begin = (facts: WorktreeFacts, state: string): Promise<Measured> => {
-    const key = `${facts.id} ${state}`;
-    const running =
-      measuring.get(key) ?? limit(() => measure(facts, state)).finally(() => measuring.delete(key));
-    measuring.set(key, running);
-    return running;
-  };
-
-  /** `ms`: how old a measurement of the present state may be. */
-  const measureOne = async (facts: WorktreeFacts, ms = freshMs): Promise<Measured> => {
+  /** Callers share a measurement of one state. `ms`: how old it may be. */
+  const measureOne = async (facts: WorktreeFacts, ms = freshMs, { limit, waiting } = asked) => {
     const state = stateOf(facts);
-    const last = known.get(facts.id);
-    const holds = last?.state === state && now().getTime() - last.at.getTime() < ms;
-    return holds ? last : await begin(facts, state);
+    const key = `${facts.id} ${state}`;
+    const held = (): Measured | null => {
+      const last = known.get(facts.id);
+      return last?.state === state && now().getTime() - last.at.getTime() < ms ? last : null;
+    };
+    const work = () => shared(running, key, () => measure(facts, state));
+    return held() ?? (await shared(waiting, key, () => limit(async () => held() ?? (await work()))));
   };
 
   /** Answers at once with what is known; measures in the background what may have changed. */
   const measureAll = async (all: readonly WorktreeFacts[]): Promise<(Measured | null)[]> => {
     const first = all.map(async (facts) => {
       const last = known.get(facts.id);
-      const measured = measureOne(facts, longestOf(facts, last?.pushed ?? null));
+      const measured = measureOne(facts, longestOf(facts, last?.pushed ?? null), listed);
       if (last === undefined) await measured;
     });
     await orAborted(Promise.all(first), AbortSignal.timeout(firstMs)).catch(() => undefined);
@@ -115,7 +107,14 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
     keepOnly: (ids: ReadonlySet<string>): void => {
       for (const each of [known, sizes]) for (const id of each.keys()) if (!ids.has(id)) each.delete(id);
     },
-    size: (facts: WorktreeFacts): Promise<number | null> => limit(() => sizeOf(facts, stateOf(facts))),
+    size: (facts: WorktreeFacts): Promise<number | null> => asked.limit(() => sizeOf(facts, stateOf(facts))),
+    /** Answers at once with what is known, undefined: not yet; measures the rest in the background. */
+    sizes: async (all: readonly WorktreeFacts[]): Promise<(number | null | undefined)[]> => {
+      const round = () => listed.limit.map(all, (facts) => sizeOf(facts, stateOf(facts)));
+      sizingAll ??= round().finally(() => (sizingAll = null));
+      await orAborted(sizingAll, AbortSignal.timeout(firstMs)).catch(() => undefined);
+      return all.map(({ id }) => sizes.get(id)?.known);
+    },
     measure: (facts: WorktreeFacts): Promise<Measured> => measureOne(facts),
     measureAll,
     /** The things that git cannot save of it now; an agent may be at work in it. */
@@ -137,6 +136,17 @@ export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sourc
       return caches.usage;
     },
   };
+};
+
+/** `state`: null when it is to be measured anew. `known`: the last one. */
+type Size = { state: string | null; bytes: Promise<number | null>; known: number | null | undefined };
+
+const createQueue = () => ({ limit: pLimit(4), waiting: new Map<string, Promise<Measured>>() });
+
+const shared = (of: Map<string, Promise<Measured>>, key: string, work: () => Promise<Measured>) => {
+  const begun = of.get(key) ?? work().finally(() => of.delete(key));
+  of.set(key, begun);
+  return begun;
 };
 
 const stateOf = ({ onDisk, uses }: WorktreeFacts): string =>

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { sampleWorktree } from "../../test/ports/worktree-record-sample.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import { until } from "../../test/until.ts";
+import type { RepositoryUsage } from "../contract/worktree.ts";
 import { createLog } from "../lib/log.ts";
 import type { Repos, WorktreeOnDisk } from "../repos/repos.ts";
 import { createLocalLocks, lockOf } from "../store/locks.ts";
@@ -20,6 +21,19 @@ const log = createLog("silent", (text) => text);
 const hour = 3_600_000;
 const start = Date.parse("2026-01-01T00:00:00.000Z");
 
+const onDiskOf = (id: string) =>
+  ({
+    worktree: { worktreeId: id, path: join("/worktrees", id), repoUrl: "", repoKey: null },
+    ready: true,
+    directoryExists: true,
+    changed: "1",
+    instance: "pod",
+    since: new Date(start),
+    isThrowaway: false,
+    kept: [],
+    ignored: [],
+  }) as unknown as WorktreeOnDisk;
+
 /** A ready worktree of one hour's time to live, a disk that is only remembered, and a clock that the test sets. */
 const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = {}) => {
   const directory = await temporaryDirectory();
@@ -32,16 +46,7 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
   const closing = new AbortController();
   const locks = createLocalLocks();
   const scene = { now: start, uses: [] as WorktreeUse[], further: [] as string[], removed: 0, tries: 0 };
-  const onDisk = {
-    worktree: { worktreeId: id, path: record.path },
-    ready: true,
-    directoryExists: true,
-    changed: "1",
-    instance: "pod",
-    since: new Date(start),
-    isThrowaway: false,
-    kept: [],
-  } as unknown as WorktreeOnDisk;
+  const onDisk = onDiskOf(id);
   const repos: Partial<Repos> = {
     expireRefs: async () => 0,
     readWorktree: async () => (scene.removed === 0 ? onDisk : null),
@@ -50,6 +55,7 @@ const world = async (over: { removalFails?: boolean; repos?: Partial<Repos> } = 
     savedClone: () => "/saved.git",
     worktreePath: (name) => join("/worktrees", name),
     isPushed: async () => true,
+    ignoredStill: async (_worktree, paths) => paths,
     removeWorktree: async () => {
       scene.tries += 1;
       if (over.removalFails === true) throw new Error("busy");
@@ -194,6 +200,54 @@ test("a list measures a worktree once, and again only when something can have ch
   scene.now += 60_000;
   expect(await worktrees.get(id)).toMatchObject({ size_bytes: 4 });
   expect(await worktrees.get(id)).toMatchObject({ size_bytes: 4 });
+});
+
+test("who asks for one worktree waits for no others; the disk says how many are not measured yet", async () => {
+  const stuck = Promise.withResolvers<number>();
+  let measured = 0;
+  const { id, scene, worktrees } = await world({
+    repos: {
+      cacheUsage: async () => [],
+      readWorktree: async (name) => ({ ...onDiskOf(name), changed: "1" }),
+      worktreeSize: ({ path }) => (path.endsWith("lib9") ? Promise.resolve((measured += 1)) : stuck.promise),
+    },
+  });
+  scene.further = Array.from({ length: 10 }, (_, n) => `${id}-lib${n}`);
+  const list = () => worktrees.list({ limit: 100, cursor: "" });
+  expect((await list()).worktrees.every(({ measured_at: at }) => at === null)).toBe(true);
+  const usages = Promise.all([worktrees.usage(), worktrees.usage()]);
+  expect(await worktrees.get(`${id}-lib9`)).toMatchObject({ size_bytes: 1, pushed: true });
+  const inAll = (all: RepositoryUsage[]) => all.reduce((sum, each) => sum + each.unmeasured, 0);
+  expect((await usages).map(inAll)).toEqual([10, 10]);
+  const trial = { paths: `${id}-lib9`, max_age_hours: 0, force: false, dry_run: true };
+  expect(await worktrees.cleanup(trial, { progress: () => undefined })).toMatchObject({ removed: 1 });
+  stuck.resolve(5);
+  await until(async () => inAll(await worktrees.usage()) === 0);
+  const sizes = (await list()).worktrees.map(({ size_bytes: size }) => size);
+  expect(sizes).toEqual([...Array.from({ length: 10 }, () => 5), 2]);
+  // The list found it measured when its turn came.
+  expect(measured).toBe(2);
+});
+
+test("only who removes a worktree looks for the ignored work in it", async () => {
+  let looks = 0;
+  const ignored = ["secret.env", "gone.env", "\xe4.env"];
+  const { id, worktrees } = await world({
+    repos: {
+      readWorktree: async (name) => ({ ...onDiskOf(name), ignored }),
+      worktreeSize: async () => 1,
+      ignoredStill: async (_worktree, paths) => ((looks += 1), paths.filter((path) => path !== "gone.env")),
+    },
+  });
+  await worktrees.list({ limit: 100, cursor: "" });
+  await worktrees.get(id);
+  expect(looks).toBe(0);
+  for (const dry_run of [true, false]) {
+    const asked = { paths: id, max_age_hours: 0, force: false, dry_run };
+    const { results } = await worktrees.cleanup(asked, { progress: () => undefined });
+    expect(results[0]?.error).toMatch(/ignores \(secret\.env, .\.env\)/);
+  }
+  expect(looks).toBe(2);
 });
 
 test("what the remote did not have may be there by now; while a job is at work nobody else's git runs in the worktree", async () => {

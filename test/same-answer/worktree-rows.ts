@@ -1,3 +1,4 @@
+import { until } from "../until.ts";
 import { newWorktree, type Row, type Scene } from "./scene.ts";
 
 export const worktreeRows = (scene: () => Scene): Row[] => [
@@ -96,7 +97,13 @@ export const worktreeRows = (scene: () => Scene): Row[] => [
   {
     operation: "get_disk_usage",
     outcome: "success",
-    question: () => ({ input: {} }),
+    question: async () => {
+      const { client } = scene().roomy;
+      await until(async () =>
+        (await client.get_disk_usage()).repositories.every(({ unmeasured }) => unmeasured === 0),
+      );
+      return { input: {} };
+    },
     varies: ["free_bytes"],
   },
   { operation: "clear_environments", outcome: "success", question: () => ({ input: { repo: "acme/*" } }) },

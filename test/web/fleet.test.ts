@@ -39,6 +39,27 @@ test("it shows the queue, instances, profiles with their faults, and companions,
   expect(faults).toEqual([]);
 });
 
+test("it shows the worktrees of all pages of the list, and when each was measured", async () => {
+  const { page, faults } = await openPage(browser, service, "/ui/");
+  const asked: string[] = [];
+  await page.route(/\/worktrees\?/, async (route, request) => {
+    asked.push(request.url());
+    await route.continue({ url: request.url().replace("limit=1000", "limit=1") });
+  });
+  await page.goto(`${service.url}/ui/fleet`);
+  await page.getByText("2 worktrees,").waitFor();
+  expect(asked.length).toBeGreaterThan(1);
+  const rows = page.getByRole("table", { name: "Worktrees" }).getByRole("row");
+  // The newest comes first.
+  for (const [nth, { branch }] of [unpushed, clean].entries())
+    await rows
+      .nth(nth + 1)
+      .getByText(branch)
+      .waitFor();
+  await rows.nth(1).locator("[data-name=Measured] time").waitFor();
+  expect(faults).toEqual([]);
+});
+
 test("a secret is set, shown without its value, and removed", async () => {
   const { page, faults } = await openPage(browser, service, "/ui/fleet");
   await page.getByRole("button", { name: "Set a secret" }).click();

@@ -28,7 +28,12 @@ test("the room of each repository is reported, cached clone and worktrees apart,
   const started = async () => (await readFile(journal, "utf8")).split("\n");
   const before = await started();
   const measured = () => service.client.get_disk_usage();
-  const [usage] = (await Promise.all(Array.from({ length: 50 }, measured))) as [Usage];
+  const usages = () => Promise.all(Array.from({ length: 50 }, measured)) as Promise<[Usage]>;
+  const isWhole = ({ repositories }: Usage) => repositories.every(({ unmeasured }) => unmeasured === 0);
+  const [usage] = await until(async () => {
+    const all = await usages();
+    return all.every(isWhole) ? all : null;
+  });
   expect((await started()).slice(before.length - 1).filter(Boolean)).toEqual([]);
   expect(usage.repositories).toMatchObject([
     { repo_url: large.path, worktrees: 2 },

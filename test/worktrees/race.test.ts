@@ -87,6 +87,7 @@ const instance = (
     listWorktreeIds: async () => (podName === "a" ? [...disk] : []),
     worktreePath: (id) => `/worktrees/${id}`,
     isPushed: async () => true,
+    ignoredStill: async () => [],
     worktreeSize: async () => 0,
     removeWorktree: async ({ worktreeId }) => void disk.delete(worktreeId),
   };

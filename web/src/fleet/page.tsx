@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { CompanionTarget } from "../../../src/contract/companion.ts";
 import { readinessText } from "../../../src/contract/instance.ts";
-import { age, bytes, counted, duration } from "../../../src/view/quantities.ts";
+import { age, bytes, counted, duration, worktreesText } from "../../../src/view/quantities.ts";
 import { oneLine } from "../../../src/view/sanitise.ts";
 import { Ledger } from "../parts/ledger.tsx";
 import { useRead } from "../parts/read.ts";
@@ -92,7 +92,17 @@ const Instances = () => (
 );
 
 const Disk = () => (
-  <Section title="Disk" query={useRead("get_disk_usage", {}, { refetchInterval: 60_000 })}>
+  <Section
+    title="Disk"
+    query={useRead(
+      "get_disk_usage",
+      {},
+      {
+        refetchInterval: ({ state: { data } }) =>
+          data?.repositories.some(({ unmeasured }) => unmeasured > 0) ? 3000 : 60_000,
+      },
+    )}
+  >
     {({ volumes, repositories, environments, min_free_bytes: floor }) => (
       <>
         <Ledger
@@ -136,10 +146,7 @@ const Disk = () => (
             columns={[
               ["Repository", ({ repo_url: url }) => (url === "" ? "none" : <Repository url={url} />)],
               ["Cached clone", (each) => bytes(each.cache_bytes), "named number"],
-              [
-                "Worktrees",
-                (each) => `${counted(each.worktrees, "worktree")}, ${bytes(each.worktree_bytes)}`,
-              ],
+              ["Worktrees", (each) => `${worktreesText(each)}, ${bytes(each.worktree_bytes)}`],
               ["Kept: git cannot save them", ({ kept }) => kept.map(oneLine).join("; ") || "none", "named"],
             ]}
           />

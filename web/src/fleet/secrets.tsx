@@ -97,14 +97,7 @@ type Draft = Record<(typeof fields)[number]["key"], string>;
 
 /** The value is sent once, and shown nowhere. */
 const Adding = ({ onClose }: { onClose: () => void }) => {
-  const [draft, setDraft] = useState<Draft>({
-    name: "",
-    repo: "",
-    hosts: "",
-    header: "",
-    branches: "",
-    value: "",
-  });
+  const [draft, setDraft] = useState(Object.fromEntries(fields.map(({ key }) => [key, ""])) as Draft);
   const [plain, setPlain] = useState(false);
   const [phase, setPhase] = useState<SecretPhase>("setup");
   // An agent gets no plain value, and only a setup depends on its branch.

@@ -6,15 +6,22 @@ import { oneLine } from "../../../src/view/sanitise.ts";
 import { Dialog, Form } from "../parts/dialog.tsx";
 import { Select } from "../parts/filters.tsx";
 import { Ledger } from "../parts/ledger.tsx";
-import { useRead } from "../parts/read.ts";
 import { Section, Answer } from "../parts/states.tsx";
 import { Ago, Repository } from "../parts/values.tsx";
 import { client, queries } from "../shell/service.ts";
 import { Button } from "../shell/shortcuts.tsx";
 
+/** All, oldest first, however many pages they fill. */
+const readAll = async (signal: AbortSignal, cursor = ""): Promise<Worktree[]> => {
+  const { worktrees, next_cursor: next } = await client().list_worktrees({ limit: 1000, cursor }, { signal });
+  return next === null ? worktrees : [...worktrees, ...(await readAll(signal, next))];
+};
+
+const reading = { queryKey: ["list_worktrees"], refetchInterval: 30_000 };
+
 export const Worktrees = () => (
-  <Section title="Worktrees" query={useRead("list_worktrees", { limit: 1000 }, { refetchInterval: 30_000 })}>
-    {({ worktrees }) =>
+  <Section title="Worktrees" query={useQuery({ ...reading, queryFn: ({ signal }) => readAll(signal) })}>
+    {(worktrees) =>
       worktrees.length === 0 ? <p className="faint">No worktrees</p> : <List worktrees={worktrees} />
     }
   </Section>
@@ -36,11 +43,8 @@ const List = ({ worktrees }: { worktrees: readonly Worktree[] }) => {
   // Those that are gone meanwhile count no more.
   const ids = worktrees.map(({ worktree_id: id }) => id).filter((id) => chosen.has(id));
   const size = worktrees.reduce((sum, { size_bytes }) => sum + (size_bytes ?? 0), 0);
-  const toggle = (id: string): void => {
-    const next = new Set(ids);
-    if (!next.delete(id)) next.add(id);
-    setChosen(next);
-  };
+  const toggle = (id: string): void =>
+    setChosen(new Set(chosen.has(id) ? ids.filter((each) => each !== id) : [...ids, id]));
   const olderThan = (hours: number): void =>
     setChosen(new Set(worktrees.filter((each) => each.age_hours >= hours).map(({ worktree_id: id }) => id)));
   return (
@@ -89,6 +93,7 @@ const List = ({ worktrees }: { worktrees: readonly Worktree[] }) => {
           ["Repository", (each) => <Repository url={each.repo_url} />],
           ["Pushed", ({ pushed }) => (pushed === null ? "unknown" : pushed ? "yes" : "no"), "named"],
           ["Size", (each) => bytes(each.size_bytes), "named number"],
+          ["Measured", ({ measured_at: at }) => at && <Ago at={at} />, "named"],
           ["Age", (each) => <Ago at={each.created_at} />, "named"],
         ]}
       />

@@ -155,12 +155,7 @@ type FieldProps = {
 const FieldView = ({ field, value, set, fault, note, offered }: FieldProps) => {
   const { label, type, hint, classes = "" } = field;
   const id = useId();
-  const props = {
-    id,
-    value,
-    "aria-invalid": fault !== undefined,
-    "aria-describedby": `${id}-about`,
-  };
+  const props = { id, value, "aria-invalid": fault !== undefined, "aria-describedby": `${id}-about` };
   const onChange = ({ target }: { target: { value: string } }): void => set(target.value);
   return (
     <div className={`field ${classes}`}>
