@@ -118,7 +118,7 @@ type Visit = { root: Root; isDeep: boolean; seen: Seen };
 /** A link that is followed has its target's. @throws Error of the file system; it leads nowhere: its disk may be away */
 const statsOf = (root: Root, path: string): Stats | undefined => {
   const stats = lstatSync(path, { throwIfNoEntry: false });
-  if (stats?.isSymbolicLink() !== true || !mayFollow(root, path)) return stats;
+  if (stats?.isSymbolicLink() !== true || (path !== root.path && !mayFollow(root, path))) return stats;
   const target = statSync(path, { throwIfNoEntry: false });
   if (target === undefined) throw new Error("a link that leads nowhere");
   return target;
@@ -142,10 +142,9 @@ const mayHold = ({ path: home, format }: Root, path: string): boolean =>
 
 /** Agents of the service can put links below its home, which has `origins.jsonl`; a user's home is the user's own. */
 const mayFollow = ({ path: home, format }: Root, path: string): boolean =>
-  path === home ||
-  (format === "claude" &&
-    /^projects(?:\/[^/]+)?$/.test(relative(home, path)) &&
-    !existsSync(join(home, "origins.jsonl")));
+  format === "claude" &&
+  /^projects(?:\/[^/]+)?$/.test(relative(home, path)) &&
+  !existsSync(join(home, "origins.jsonl"));
 
 /** The first that fits says what a file is. Without a session only the lines tell which one it belongs to. */
 const kinds: Record<Root["format"], [SourceKind, RegExp][]> = {

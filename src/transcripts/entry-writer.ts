@@ -52,20 +52,22 @@ const addTokens = (sql: Sql, { number, facts }: Added, total: number | undefined
   const spent = total < facts.totalTokens ? total : total - facts.totalTokens;
   facts.totalTokens = total;
   const last = number * entriesPerSource + facts.entries * entryTypes.length;
-  const update = `UPDATE entries SET tokens = tokens + ? WHERE id >= ? AND id < ? RETURNING inherited`;
-  const entry = sql.first<{ inherited: 0 | 1 }>(update, spent, last, last + entryTypes.length);
-  if (entry?.inherited === 0) facts.totals.tokens += spent;
+  const range = [last, last + entryTypes.length - 1] as const;
+  sql.run("UPDATE entries SET tokens = tokens + ? WHERE id BETWEEN ? AND ?", spent, ...range);
+  if (sql.first("SELECT 1 FROM entries WHERE inherited = 0 AND id BETWEEN ? AND ?", ...range) !== undefined)
+    facts.totals.tokens += spent;
 };
 
 type Inserted = Placed & { id: number; digest: number | null; claim: number };
 
 const insertEntry = (sql: Sql, added: Added, { id, line, begin, length, digest, claim }: Inserted): void => {
-  const { bill } = line.facts;
-  const answer = digestOf(bill?.id ?? "");
+  const { id: bill = "", tokens = 0, cost = null } = line.facts.bill ?? {};
+  const [turn, calls] = [Number(isAnswer(line)), line.sidechain ? 0 : line.calls.length];
+  const answer = digestOf(bill);
   if (answer !== null) supersede(sql, added, answer);
-  const inserted = sql.first<Totals>(
+  sql.run(
     `INSERT INTO entries (id, at, shown, begin, length, line, claim, inherited, prompt, calls, answer, turn, tokens, cost)
-     VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?) RETURNING ${ownTotals}`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`,
     id,
     line.at,
     Number(added.source.kind !== "subagent" && isShown(line)),
@@ -74,13 +76,14 @@ const insertEntry = (sql: Sql, added: Added, { id, line, begin, length, digest, 
     digest,
     claim,
     line.isPrompt ? beginning(line.content, longestSummary) : null,
-    line.sidechain ? 0 : line.calls.length,
+    calls,
     answer,
-    Number(isAnswer(line)),
-    bill?.tokens ?? 0,
-    bill?.cost ?? null,
+    turn,
+    tokens,
+    cost,
   );
-  addTotals(added.facts.totals, inserted, 1);
+  const [prompts, costs] = [Number(line.isPrompt), Number(cost !== null)];
+  addTotals(added.facts.totals, { prompts, answers: turn, calls, tokens, cost: cost ?? 0, costs }, 1);
 };
 
 /** Of several lines of one answer the last says what it cost. */

@@ -8,8 +8,8 @@ export type Totals = ReturnType<typeof noTotals>;
 export const ownTotals =
   "prompt IS NOT NULL AS prompts, turn AS answers, calls, tokens, coalesce(cost, 0) AS cost, cost IS NOT NULL AS costs";
 
-export const addTotals = (totals: Totals, part: Partial<Totals> | undefined, sign: 1 | -1): void => {
-  for (const name of Object.keys(totals) as (keyof Totals)[]) totals[name] += sign * (part?.[name] ?? 0);
+export const addTotals = (totals: Totals, part: Partial<Totals>, sign: 1 | -1): void => {
+  for (const name of Object.keys(totals) as (keyof Totals)[]) totals[name] += sign * (part[name] ?? 0);
 };
 
 /**

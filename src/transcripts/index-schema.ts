@@ -36,8 +36,7 @@ const create = (database: DatabaseSync): void => {
 };
 
 const schema = `
--- "record": what the collector stores. "counted": it is searched with its session; a copy of another is not. "created": the
--- oldest of these copies.
+-- "record": what the collector stores. "counted": it is searched, and no copy of it. "created": the oldest copy.
 CREATE TABLE sources (
   number INTEGER PRIMARY KEY, record TEXT NOT NULL, facts TEXT NOT NULL,
   counted INTEGER NOT NULL DEFAULT 0, created REAL,

@@ -9,8 +9,7 @@ import { titleKinds, type TitleKind } from "./transcript-line.ts";
 export type SourceRow = { number: number; source: Source; facts: Facts };
 
 /**
- * Chooses the sources that count for a session. Of copies of a file, in other homes or of other machines, one counts, and
- * it is as old as the oldest.
+ * Chooses the sources that count for a session: of copies, in other homes or of other machines, one, as old as the oldest.
  * @returns the digests of lines of those for which this changes something
  */
 export const chooseSources = (sql: Sql, id: string): number[] =>
@@ -50,7 +49,7 @@ export const refreshSession = (sql: Sql, id: string): void => {
   const counted = `session_id = ? AND session_id <> '' AND counted = 1 ORDER BY kind = 'subagent', ${newest}`;
   const own = sourcesWhere(sql, counted, id);
   const [main] = own;
-  // "INSERT OR REPLACE" is a savepoint, at which FTS5 writes what it has gathered.
+  // "INSERT OR REPLACE" is a savepoint, as is "RETURNING", at which FTS5 writes what it has gathered.
   sql.run("DELETE FROM sessions WHERE id = ?", id);
   if (main === undefined) return;
   const [origin = { kind: "session", job_id: null, project: "" }] = sql.all<Origin>(
