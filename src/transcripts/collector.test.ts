@@ -71,7 +71,7 @@ test("nothing counts as deleted in a home that is not there", async () => {
   await rename(`${home}-away`, home);
 });
 
-/** What a link may stand in the place of; its target is not there, or it is not followed. */
+/** Places that a link may take. Its target is not there, or it is not followed. */
 const linked = { away: ["", "projects", "projects/-p"], other: ["codex/sessions", "projects/-p/s.jsonl"] };
 
 test.each([

@@ -12,7 +12,7 @@ export type Found = FileState &
 
 export type FileState = Pick<Source, "size" | "modified" | "file_id" | "created">;
 
-/** What a look has seen. Nothing is known of what lies below the paths that were not read: it does not count as deleted. */
+/** The result of a look. Nothing is known of what lies below the paths that were not read: it does not count as deleted. */
 export type Seen = { found: Found[]; unread: string[] };
 
 type Options = {

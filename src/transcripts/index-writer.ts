@@ -42,7 +42,7 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
     }
     for (const slug of facts.slugs)
       sql.run("INSERT OR IGNORE INTO slugs (slug, source) VALUES (?, ?)", slug, number);
-    // What is read anew may be of another session.
+    // A file that is read anew may be of another session.
     const update = "UPDATE sources SET record = ?, facts = ?, counted = counted * ? WHERE number = ?";
     sql.run(update, record, JSON.stringify(facts), Number(!isReplaced), number);
     refresh([...changed, ...sessionsOf(sql, { number, source })], lines);

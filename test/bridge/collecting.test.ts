@@ -48,7 +48,7 @@ test("over HTTP a list that is not whole says so, and how far the reading is", a
   for (const { collected_bytes: read, total_bytes: all } of parts) expect(read).toBeLessThan(Number(all));
   const read = parts.map(({ collected_bytes }) => collected_bytes ?? 0);
   expect(read).toEqual(read.toSorted((a, b) => a - b));
-  // What stands in a list is read; one without a word of it lacks less than a megabyte.
+  // A list that says nothing of it lacks less than a megabyte, or was asked for before.
   for (const { total, collecting } of answers)
     expect(total === 1 || collecting === true || total > sessions - 3).toBe(true);
   await until(async () => (await listed(url)).collecting === undefined);
