@@ -12,7 +12,7 @@ export type Found = FileState &
 
 export type FileState = Pick<Source, "size" | "modified" | "file_id" | "created">;
 
-/** The result of a look. Nothing is known of what lies below the paths that were not read: it does not count as deleted. */
+/** The result of a look. Nothing is known of what lies below paths that were not read: it does not count as deleted. */
 export type Seen = { found: Found[]; unread: string[] };
 
 type Options = {
@@ -115,7 +115,7 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
 /** `isDeep`: all below is looked at, whatever the times of directories say. */
 type Visit = { root: Root; isDeep: boolean; seen: Seen };
 
-/** A link that is followed has its target's. @throws Error of the file system; it leads nowhere: its disk may be away */
+/** A link that is followed has its target's. @throws Error of the file system, or when it leads nowhere */
 const statsOf = (root: Root, path: string): Stats | undefined => {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats?.isSymbolicLink() !== true || (path !== root.path && !mayFollow(root, path))) return stats;

@@ -86,7 +86,7 @@ const insertEntry = (sql: Sql, added: Added, { id, line, begin, length, digest, 
   addTotals(added.facts.totals, { prompts, answers: turn, calls, tokens, cost: cost ?? 0, costs }, 1);
 };
 
-/** Of several lines of one answer the last says what it cost. */
+/** The last of several lines of one answer says what it cost. */
 const supersede = (sql: Sql, { number, facts }: Added, answer: number): void => {
   const before = sql.first<Totals & { id: number; inherited: 0 | 1 }>(
     `SELECT id, inherited, ${ownTotals} FROM entries WHERE answer = ? AND id BETWEEN ? AND ?`,

@@ -35,8 +35,8 @@ export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
  * | one session | the uuid is the same | the session's own file, else the subagent's whose file comes first by name |
  * | two sessions | the time is, too, or one says that it copies the other | the one that does not say it is another's, else whose file was made first, else was changed first |
  *
- * Only lines of files that count (`chooseSources`) keep others from counting. Titles are about the session in which their leaf
- * counts, else about the one that they name.
+ * Only lines of files that count keep others from it: `chooseSources`. Titles are about the session in which their
+ * leaf counts, else about the one that they name.
  * @returns the sessions for which this may change something
  */
 export const settleLines = (sql: Sql, lines: readonly number[]): string[] => {
@@ -77,7 +77,7 @@ const ownerOfLeaf = `SELECT session_id FROM entries JOIN sources ON ${holds("sou
 
 const preceding = `SELECT 1 FROM entries AS twin
   JOIN sources AS theirs ON ${holds("theirs", "twin")} JOIN sources AS ours ON ${holds("ours", "own")}
-  WHERE twin.line = own.line AND theirs.counted = 1 AND theirs.number <> ours.number AND CASE theirs.session_id = ours.session_id
+  WHERE twin.line = own.line AND theirs.counted = 1 AND CASE theirs.session_id = ours.session_id
     WHEN 1 THEN theirs.name <> ours.name
       AND (theirs.kind = 'subagent', theirs.name) < (ours.kind = 'subagent', ours.name)
     ELSE (twin.at IS own.at OR 2 IN (twin.claim, own.claim))

@@ -9,7 +9,7 @@ import { titleKinds, type TitleKind } from "./transcript-line.ts";
 export type SourceRow = { number: number; source: Source; facts: Facts };
 
 /**
- * Chooses the sources that count for a session: of copies, in other homes or of other machines, one, as old as the oldest.
+ * Chooses the sources that count for a session: one of copies in other homes or of other machines, as old as the first.
  * @returns the digests of lines of those for which this changes something
  */
 export const chooseSources = (sql: Sql, id: string): number[] =>
