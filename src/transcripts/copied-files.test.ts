@@ -93,3 +93,19 @@ test("a line more costs no more where much was said before", async () => {
   const little = await costAfter("small", 1);
   expect(await costAfter("large", 5000)).toBeLessThan(2 * little + 200);
 });
+
+test("copies that are written in turn do not take each other's place", async () => {
+  const index = await open();
+  let one = session("s");
+  let two = newSource("session", "/a/projects/p/s.jsonl");
+  const paths = new Set<string | undefined>();
+  for (const line of talk()) {
+    one = await append(index, one, lines(line));
+    paths.add(index.session("s")?.transcript_path);
+    two = await append(index, two, lines(line));
+    paths.add(index.session("s")?.transcript_path);
+  }
+  expect([...paths]).toEqual([one.path]);
+  await append(index, two, lines(userLine("only here")));
+  expect(index.session("s")).toMatchObject({ transcript_path: two.path, num_user_turns: 4 });
+});

@@ -2,7 +2,7 @@ import { entryTypes } from "../contract/transcript-entry.ts";
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { beginning } from "./answer-size.ts";
 import { linesOf } from "./chunk-store.ts";
-import { addTotals, learn, ownTotals, type Totals } from "./facts.ts";
+import { addTotals, learn, entryTotals, type Totals } from "./facts.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import { claimOf, digestOf, lineOf, saidBy } from "./line-owners.ts";
 import { readLines, type Placed } from "./read-line.ts";
@@ -89,7 +89,7 @@ const insertEntry = (sql: Sql, added: Added, { id, line, begin, length, digest, 
 /** The last of several lines of one answer says what it cost. */
 const supersede = (sql: Sql, { number, facts }: Added, answer: number): void => {
   const before = sql.first<Totals & { id: number; inherited: 0 | 1 }>(
-    `SELECT id, inherited, ${ownTotals} FROM entries WHERE answer = ? AND id BETWEEN ? AND ?`,
+    `SELECT id, inherited, ${entryTotals} FROM entries WHERE answer = ? AND id BETWEEN ? AND ?`,
     answer,
     ...rangeOf(number),
   );

@@ -4,8 +4,7 @@ import type { Line, LineFacts } from "./transcript-line.ts";
 const noTotals = () => ({ prompts: 0, answers: 0, calls: 0, tokens: 0, cost: 0, costs: 0 });
 export type Totals = ReturnType<typeof noTotals>;
 
-/** The columns of an entry that are added to them. */
-export const ownTotals =
+export const entryTotals =
   "prompt IS NOT NULL AS prompts, turn AS answers, calls, tokens, coalesce(cost, 0) AS cost, cost IS NOT NULL AS costs";
 
 export const addTotals = (totals: Totals, part: Partial<Totals>, sign: 1 | -1): void => {

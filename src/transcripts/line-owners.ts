@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { addTotals, ownTotals, type Facts, type Totals } from "./facts.ts";
+import { addTotals, entryTotals, type Facts, type Totals } from "./facts.ts";
 import { entriesPerSource } from "./index-schema.ts";
 import { sourcesWhere } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
@@ -50,7 +50,7 @@ export const settleLines = (sql: Sql, lines: readonly number[]): string[] => {
   const before = titled();
   const flipped = sql.all<Totals & { number: number; inherited: 0 | 1 }>(
     `UPDATE entries AS own SET inherited = 1 - inherited WHERE line IN ${listed} AND inherited <> EXISTS (${preceding})
-     RETURNING id / ${entriesPerSource} AS number, inherited, ${ownTotals}`,
+     RETURNING id / ${entriesPerSource} AS number, inherited, ${entryTotals}`,
     digests,
   );
   const holders: string[] = [];

@@ -27,7 +27,8 @@ export const chooseSources = (sql: Sql, id: string): number[] =>
     .map(({ line }) => line);
 
 const linesOf = "SELECT line FROM entries WHERE id BETWEEN ? AND ? AND line IS NOT NULL";
-const newest = "record ->> '$.deleted', record ->> '$.collected' DESC, id";
+/** Copies of one length, which are written in turn, do not take each other's place. */
+const newest = "record ->> '$.deleted', record ->> '$.collected' DESC, counted DESC, id";
 
 export const sourcesWhere = (sql: Sql, condition: string, value: string | number): SourceRow[] =>
   sql
