@@ -49,10 +49,14 @@ const searchedAttachments =
 const beginning =
   /^\{(?:"type":"([\w-]+)"|"parentUuid":(?:null|"[^"]*"),"isSidechain":(?:true|false),"attachment":\{"type":"([\w-]+)")/;
 
-/** Whether the beginning of a line is enough to see that it is one of the CLI's own: it may be long. */
+/** It stands where JSON has no object, after a record or what is left of one, or begins as only a record does. */
+const another = /[^:,[]\{"|.\{"(?:parentUuid|type":"(?:user|assistant))"/s;
+
+/** Whether a line is seen to be one of the CLI's own, and nothing else, without being parsed: it may be long. */
 export const isOwnOfClaude = (line: Buffer): boolean => {
   const [, type = "", attachment = ""] = beginning.exec(line.toString("latin1", 0, 200)) ?? [];
-  return ownTypes.has(type) || ownAttachments.test(attachment);
+  const isOwn = ownTypes.has(type) || ownAttachments.test(attachment);
+  return isOwn && line.at(-1) === 0x7d && !another.test(line.toString("latin1"));
 };
 
 const titles: Record<string, { kind: TitleKind; field: string }> = {

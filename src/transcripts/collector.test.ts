@@ -71,6 +71,38 @@ test("nothing counts as deleted in a home that is not there", async () => {
   await rename(`${home}-away`, home);
 });
 
+/** Places that a link may take. Its target is not there, or it is not followed. */
+const linked = { away: ["", "projects", "projects/-p"], other: ["codex/sessions", "projects/-p/s.jsonl"] };
+
+test.each([
+  ...linked.away.flatMap((place) => [`${place}:away`, `${place}:away, then gone`]),
+  ...linked.other.map((place) => `${place}:there`),
+])("behind a link that is not read nothing counts as deleted, for retention too: %s", async (how) => {
+  const [place = "", state = ""] = how.split(":");
+  const { home, write, collect, corpus, make } = await openHome();
+  await write("projects/-p/s.jsonl", "one\n");
+  await write("codex/sessions/rollout-1.jsonl", "{}\n");
+  const elsewhere = join(await temporaryDirectory(), "disk");
+  await collect();
+  await rename(join(home, place), elsewhere);
+  await symlink(elsewhere, join(home, place));
+  await collect();
+  const stored = await corpus.sources();
+  expect([...stored.values()].map(({ deleted }) => deleted)).toEqual([false, false]);
+  if (state !== "there") await rename(elsewhere, `${elsewhere}-away`);
+  const late = make(corpus, { retentionDays: 7, now: () => new Date(Date.now() + 8 * 86_400_000) });
+  await late.collect(never);
+  expect(await corpus.sources()).toEqual(stored);
+  expect((await late.skipped()).map(({ path }) => path)).toEqual([join(home, place).replace(/\/$/, "")]);
+  if (state === "there") return;
+  if (state === "away") await rename(`${elsewhere}-away`, elsewhere);
+  else await rm(join(home, place).replace(/\/$/, ""));
+  await late.collect(never);
+  const left = [...(await corpus.sources()).values()].filter(({ kind }) => kind === "session");
+  // A home that is not there may be away, too.
+  expect(left.map(({ deleted }) => deleted)).toEqual(state === "away" || place === "" ? [false] : []);
+});
+
 test("a moved file is a new source of the same session, and what moved away stays", async () => {
   const { home, write, append, collect, source, text, corpus } = await openHome();
   await write("projects/-p/s.jsonl", "one\n");
@@ -119,11 +151,11 @@ test("a link in the place of projects or of a project is followed, others and th
     await symlink(outside, join(home, "codex/sessions"));
   });
   expect(deeper.names).toEqual(["s"]);
-  expect(deeper.skipped.toSorted()).toEqual(
-    ["codex/sessions", "projects/-gone", "projects/-p/a.jsonl", "projects/-p/loop"].map(
-      (path) => `${path}: ${notFollowed}`,
-    ),
-  );
+  expect(deeper.skipped.toSorted()).toEqual([
+    `codex/sessions: ${notFollowed}`,
+    "projects/-gone: it cannot be read (a link that leads nowhere)",
+    ...["projects/-p/a.jsonl", "projects/-p/loop"].map((path) => `${path}: ${notFollowed}`),
+  ]);
   expect(
     await sources(async (home) => {
       await writeFile(join(home, "origins.jsonl"), "");

@@ -55,6 +55,34 @@ test.each(Object.entries(damages))("whole records on a damaged line are taken: %
   expect((await index.actions("s", ["tool_use"])).actions).toEqual([]);
 });
 
+const envelope = { parentUuid: null, isSidechain: false };
+/** Lines of the CLI's own, of which the beginning tells the kind. */
+const ownLines = [
+  { type: "file-history-snapshot", snapshot: { files: [{ a: "ends with {" }, { type: "\\" }] } },
+  { type: "mode", mode: "plan", sessionId: "s" },
+  { ...envelope, attachment: { type: "skill_listing", content: 'so: {"type":"user"}' }, type: "attachment" },
+].map((own) => JSON.stringify(own));
+
+test.each(ownLines)("so are they beside a line of the CLI's own: %s", async (own) => {
+  const index = await open();
+  const record = (words: string) => JSON.stringify({ ...envelope, ...userLine(words) });
+  const torn = [1, 9, own.indexOf(":") + 1, own.indexOf(",") + 1].map((length) => own.slice(0, length));
+  const text = [
+    own,
+    `${own} \r`,
+    `${own}${record("one")}`,
+    `${record("two")}${own}`,
+    `${own}${nul}${own}${JSON.stringify(assistantLine("three"))}`,
+    ...torn.map((part) => `${part}${record("torn")}`),
+    `${own.slice(0, -1)}${record("four")}`,
+    own.slice(0, -1),
+  ];
+  await append(index, newSource("session", "/h/projects/p/s.jsonl"), `${text.join("\n")}\n`);
+  const contents = index.entries("s", all).items.map(({ content }) => content);
+  expect(contents).toEqual(["one", "two", "three", ...torn.map(() => "torn"), "four"]);
+  expect(index.unread()).toEqual({ damaged_lines: 6, unknown_lines: {} });
+});
+
 test("kinds that are not known are named up to a bound, and the others counted", async () => {
   const index = await open();
   const kinds = (name: string, count: number) =>

@@ -12,7 +12,7 @@ export type Found = FileState &
 
 export type FileState = Pick<Source, "size" | "modified" | "file_id" | "created">;
 
-/** What a look has seen. Nothing is known of what lies below the directories that could not be read. */
+/** The result of a look. Nothing is known of what lies below paths that were not read: it does not count as deleted. */
 export type Seen = { found: Found[]; unread: string[] };
 
 type Options = {
@@ -46,9 +46,10 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
     }
   };
 
-  const unreadable = (seen: Seen, path: string, error: unknown): void => {
-    refuse(path, `it cannot be read (${codeOf(error)})`);
+  const leave = (seen: Seen, path: string, why: string): void => {
+    refuse(path, why);
     seen.unread.push(path);
+    forget(path);
   };
 
   /** Asynchronous calls take ten times as long for files by the thousand. */
@@ -57,7 +58,7 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
     try {
       stats = statsOf(root, path);
     } catch (error) {
-      return unreadable(seen, path, error);
+      return leave(seen, path, `it cannot be read (${codeOf(error)})`);
     }
     if (stats === undefined) {
       // A home that is not there may be a disk that is not mounted: nothing in it counts as deleted.
@@ -69,7 +70,7 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
     else if (stats.isDirectory() && mayHold(root, path))
       await visitDirectory(path, stats.mtimeMs, { root, isDeep, seen });
     else if (stats.isSymbolicLink() && (place !== null || mayHold(root, path)))
-      refuse(path, "it is a link, which is not followed");
+      leave(seen, path, "it is a link, which is not followed");
     else if (stats.isFile() && mayHold(root, path) && packed.test(path))
       refuse(path, "it is packed in a way that is not read: unpack it");
   };
@@ -82,8 +83,8 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
     try {
       for (const name of await readdir(path)) await visit(join(path, name), look);
     } catch (error) {
-      forget(path);
-      if (codeOf(error) !== "ENOENT") unreadable(look.seen, path, error);
+      if (codeOf(error) === "ENOENT") forget(path);
+      else leave(look.seen, path, `it cannot be read (${codeOf(error)})`);
     }
   };
 
@@ -114,11 +115,13 @@ export const createDiscovery = ({ roots, mostWatched, refuse }: Options) => {
 /** `isDeep`: all below is looked at, whatever the times of directories say. */
 type Visit = { root: Root; isDeep: boolean; seen: Seen };
 
-/** A link that is followed has its target's, unless it leads nowhere. @throws Error of the file system */
+/** A link that is followed has its target's. @throws Error of the file system, or when it leads nowhere */
 const statsOf = (root: Root, path: string): Stats | undefined => {
-  const stats = (path === root.path ? statSync : lstatSync)(path, { throwIfNoEntry: false });
-  const isFollowed = stats?.isSymbolicLink() === true && mayFollow(root, path);
-  return isFollowed ? (statSync(path, { throwIfNoEntry: false }) ?? stats) : stats;
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats?.isSymbolicLink() !== true || (path !== root.path && !mayFollow(root, path))) return stats;
+  const target = statSync(path, { throwIfNoEntry: false });
+  if (target === undefined) throw new Error("a link that leads nowhere");
+  return target;
 };
 
 export const toState = ({ size, mtimeMs, birthtimeMs: created, dev, ino }: Stats): FileState => ({

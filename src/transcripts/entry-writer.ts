@@ -2,8 +2,7 @@ import { entryTypes } from "../contract/transcript-entry.ts";
 import { maskSecrets } from "../lib/secret-shapes.ts";
 import { beginning } from "./answer-size.ts";
 import { linesOf } from "./chunk-store.ts";
-import type { Source } from "./corpus.ts";
-import { learn } from "./facts.ts";
+import { addTotals, learn, entryTotals, type Totals } from "./facts.ts";
 import { entriesPerSource, rangeOf } from "./index-schema.ts";
 import { claimOf, digestOf, lineOf, saidBy } from "./line-owners.ts";
 import { readLines, type Placed } from "./read-line.ts";
@@ -12,7 +11,7 @@ import type { Sql } from "./sqlite-file.ts";
 import { isShown, searchedText, type Line } from "./transcript-line.ts";
 
 /** `lines` takes the digests of lines that other files may have, too. */
-export type Added = Omit<SourceRow, "totals"> & { from: number; bytes: Buffer; lines: number[] };
+export type Added = SourceRow & { from: number; bytes: Buffer; lines: number[] };
 
 /** Writes the entries of a source's new lines. */
 export const addEntries = (sql: Sql, added: Added): void => {
@@ -43,7 +42,7 @@ const addEntry = (sql: Sql, added: Added, placed: Placed): void => {
   const digest = known ?? saidBy(facts, line, has);
   if (digest !== null) lines.push(digest);
   const id = number * entriesPerSource + facts.entries * entryTypes.length + entryTypes.indexOf(line.type);
-  insertEntry(sql, id, { ...placed, source, digest, claim: isCopied ? 2 : claim });
+  insertEntry(sql, added, { ...placed, id, digest, claim: isCopied ? 2 : claim });
   sql.run("INSERT INTO texts (rowid, text) VALUES (?, ?)", id, maskSecrets(searchedText(line)));
 };
 
@@ -53,32 +52,50 @@ const addTokens = (sql: Sql, { number, facts }: Added, total: number | undefined
   const spent = total < facts.totalTokens ? total : total - facts.totalTokens;
   facts.totalTokens = total;
   const last = number * entriesPerSource + facts.entries * entryTypes.length;
-  const update = "UPDATE entries SET tokens = tokens + ? WHERE id BETWEEN ? AND ?";
-  sql.run(update, spent, last, last + entryTypes.length - 1);
+  const range = [last, last + entryTypes.length - 1] as const;
+  sql.run("UPDATE entries SET tokens = tokens + ? WHERE id BETWEEN ? AND ?", spent, ...range);
+  if (sql.first("SELECT 1 FROM entries WHERE inherited = 0 AND id BETWEEN ? AND ?", ...range) !== undefined)
+    facts.totals.tokens += spent;
 };
 
-type Inserted = Placed & { source: Source; digest: number | null; claim: number };
+type Inserted = Placed & { id: number; digest: number | null; claim: number };
 
-const insertEntry = (sql: Sql, id: number, entry: Inserted): void => {
-  const { line, begin, length, source, digest, claim } = entry;
-  const { bill } = line.facts;
+const insertEntry = (sql: Sql, added: Added, { id, line, begin, length, digest, claim }: Inserted): void => {
+  const { id: bill = "", tokens = 0, cost = null } = line.facts.bill ?? {};
+  const [turn, calls] = [Number(isAnswer(line)), line.sidechain ? 0 : line.calls.length];
+  const answer = digestOf(bill);
+  if (answer !== null) supersede(sql, added, answer);
   sql.run(
     `INSERT INTO entries (id, at, shown, begin, length, line, claim, inherited, prompt, calls, answer, turn, tokens, cost)
      VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`,
     id,
     line.at,
-    Number(source.kind !== "subagent" && isShown(line)),
+    Number(added.source.kind !== "subagent" && isShown(line)),
     begin,
     length,
     digest,
     claim,
     line.isPrompt ? beginning(line.content, longestSummary) : null,
-    line.sidechain ? 0 : line.calls.length,
-    digestOf(bill?.id ?? "") ?? id,
-    Number(isAnswer(line)),
-    bill?.tokens ?? 0,
-    bill?.cost ?? null,
+    calls,
+    answer,
+    turn,
+    tokens,
+    cost,
   );
+  const [prompts, costs] = [Number(line.isPrompt), Number(cost !== null)];
+  addTotals(added.facts.totals, { prompts, answers: turn, calls, tokens, cost: cost ?? 0, costs }, 1);
+};
+
+/** The last of several lines of one answer says what it cost. */
+const supersede = (sql: Sql, { number, facts }: Added, answer: number): void => {
+  const before = sql.first<Totals & { id: number; inherited: 0 | 1 }>(
+    `SELECT id, inherited, ${entryTotals} FROM entries WHERE answer = ? AND id BETWEEN ? AND ?`,
+    answer,
+    ...rangeOf(number),
+  );
+  if (before === undefined) return;
+  sql.run("UPDATE entries SET answer = NULL, turn = 0, tokens = 0, cost = NULL WHERE id = ?", before.id);
+  if (before.inherited === 0) addTotals(facts.totals, { ...before, prompts: 0, calls: 0 }, -1);
 };
 
 /** Codex tells no cost of an answer: what it says is one; thinking and calls are none. */

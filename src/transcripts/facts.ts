@@ -1,5 +1,16 @@
 import type { Line, LineFacts } from "./transcript-line.ts";
 
+/** Sums over the entries that a source has not from elsewhere. `cost`: USD; `costs`: how many answers tell one. */
+const noTotals = () => ({ prompts: 0, answers: 0, calls: 0, tokens: 0, cost: 0, costs: 0 });
+export type Totals = ReturnType<typeof noTotals>;
+
+export const entryTotals =
+  "prompt IS NOT NULL AS prompts, turn AS answers, calls, tokens, coalesce(cost, 0) AS cost, cost IS NOT NULL AS costs";
+
+export const addTotals = (totals: Totals, part: Partial<Totals>, sign: 1 | -1): void => {
+  for (const name of Object.keys(totals) as (keyof Totals)[]) totals[name] += sign * (part[name] ?? 0);
+};
+
 /**
  * The knowledge of one source after some of its lines. It is a fold over the lines, so that it does not matter in how many
  * pieces they came.
@@ -11,6 +22,7 @@ export const noFacts = () => ({
   /** Tokens and USD as the agent reckons them, what a fork has copied included. */
   totalTokens: 0,
   totalCost: null as number | null,
+  totals: noTotals(),
   /** The first working directory and the last one. */
   project: "",
   cwd: "",

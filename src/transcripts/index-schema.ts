@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { openFile } from "./sqlite-file.ts";
 
 /** Another number also when masks change: what is masked when it is shown cannot be found by its letters. */
-const version = 6;
+const version = 7;
 
 /** The file of the index. @throws Error when it cannot be opened or another version made it */
 export const openDatabase = (path: string): DatabaseSync => {
@@ -36,13 +36,13 @@ const create = (database: DatabaseSync): void => {
 };
 
 const schema = `
--- "record": what the collector stores. "counted": it is searched with its session; a copy of another is not.
+-- "record": what the collector stores. "counted": it is searched, and no copy of it. "created": the oldest copy.
 CREATE TABLE sources (
-  number INTEGER PRIMARY KEY, record TEXT NOT NULL, facts TEXT NOT NULL, totals TEXT NOT NULL DEFAULT '{}',
-  counted INTEGER NOT NULL DEFAULT 0,
+  number INTEGER PRIMARY KEY, record TEXT NOT NULL, facts TEXT NOT NULL,
+  counted INTEGER NOT NULL DEFAULT 0, created REAL,
   id TEXT AS (record ->> '$.id') STORED UNIQUE, kind TEXT AS (record ->> '$.kind') STORED,
   session_id TEXT AS (record ->> '$.session_id') STORED, name TEXT AS (record ->> '$.name') STORED,
-  created REAL AS (coalesce(record ->> '$.created', 0)), modified REAL AS (record ->> '$.modified')
+  modified REAL AS (record ->> '$.modified')
 );
 CREATE INDEX sources_of_session ON sources (session_id) WHERE session_id <> '';
 CREATE INDEX sources_of_kind ON sources (kind, name);
@@ -55,13 +55,15 @@ CREATE TABLE chunks (
 
 -- Id: source, position, type. "begin" and "length": the record in the source. "line": a digest of its uuid. "claim": whether
 -- it says that it is another session's. "inherited": the line counts elsewhere. "prompt": the beginning of what a person
--- typed. "answer": a digest of the id of the answer that it is a part of, "tokens" and "cost" of all of it.
+-- typed. "answer": a digest of the id of the answer whose last line it is, "tokens" and "cost" of all of it.
 CREATE TABLE entries (
   id INTEGER PRIMARY KEY, at INTEGER, shown INTEGER NOT NULL, begin INTEGER NOT NULL, length INTEGER NOT NULL,
   line INTEGER, claim INTEGER NOT NULL, inherited INTEGER NOT NULL,
   prompt TEXT, calls INTEGER NOT NULL, answer INTEGER, turn INTEGER NOT NULL, tokens REAL NOT NULL, cost REAL
 );
 CREATE INDEX entries_by_line ON entries (line) WHERE line IS NOT NULL;
+CREATE INDEX entries_by_answer ON entries (answer) WHERE answer IS NOT NULL;
+CREATE INDEX own_prompts ON entries (id) WHERE prompt IS NOT NULL AND inherited = 0;
 CREATE INDEX inherited_entries ON entries (id) WHERE inherited = 1;
 -- With secrets masked.
 CREATE VIRTUAL TABLE texts USING fts5(text, content = '', contentless_delete = 1);

@@ -7,7 +7,7 @@ import { rangeOf } from "./index-schema.ts";
 import { textOf, timeOf, type Json } from "./json.ts";
 import { settleLines } from "./line-owners.ts";
 import { recordsOf } from "./records.ts";
-import { refreshSession, refreshTotals, sourcesWhere, type SourceRow } from "./session-row.ts";
+import { chooseSources, refreshSession, sourcesWhere, type SourceRow } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 import { withoutData } from "./transcript-line.ts";
 
@@ -42,17 +42,16 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
     }
     for (const slug of facts.slugs)
       sql.run("INSERT OR IGNORE INTO slugs (slug, source) VALUES (?, ?)", slug, number);
-    const update = "UPDATE sources SET record = ?, facts = ? WHERE number = ?";
-    sql.run(update, record, JSON.stringify(facts), number);
-    refresh({ sources: [number], sessions: [...changed, ...sessionsOf(sql, { number, source })], lines });
+    // A file that is read anew may be of another session.
+    const update = "UPDATE sources SET record = ?, facts = ?, counted = counted * ? WHERE number = ?";
+    sql.run(update, record, JSON.stringify(facts), Number(!isReplaced), number);
+    refresh([...changed, ...sessionsOf(sql, { number, source })], lines);
     return true;
   };
 
-  type Changed = { sources: number[]; sessions: string[]; lines: number[] };
-  const refresh = ({ sources, sessions, lines }: Changed): void => {
-    const settled = settleLines(sql, lines);
-    for (const number of new Set([...sources, ...settled.sources])) refreshTotals(sql, number);
-    for (const id of new Set([...sessions, ...settled.sessions])) refreshSession(sql, id);
+  const refresh = (sessions: readonly string[], lines: readonly number[]): void => {
+    const settled = settleLines(sql, [...lines, ...sessions.flatMap((id) => chooseSources(sql, id))]);
+    for (const id of new Set([...sessions, ...settled])) refreshSession(sql, id);
   };
 
   /** @returns the digests of lines that are gone here, and may be elsewhere */
@@ -90,7 +89,7 @@ export const createIndexWriter = (sql: Sql, chunkStore: ChunkStore): IndexWriter
           const changed = sessionsOf(sql, stored);
           const lines = removeDerived(stored.number);
           sql.run("DELETE FROM sources WHERE number = ?", stored.number);
-          refresh({ sources: [], sessions: changed, lines });
+          refresh(changed, lines);
         });
       if (ids.length > 0) sql.shrink();
     },

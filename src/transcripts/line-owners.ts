@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
-import type { Facts } from "./facts.ts";
+import { addTotals, entryTotals, type Facts, type Totals } from "./facts.ts";
 import { entriesPerSource } from "./index-schema.ts";
+import { sourcesWhere } from "./session-row.ts";
 import type { Sql } from "./sqlite-file.ts";
 import type { Line } from "./transcript-line.ts";
 
@@ -34,12 +35,12 @@ export const claimOf = ({ session, copyOf }: Line, own: string): 0 | 1 | 2 =>
  * | one session | the uuid is the same | the session's own file, else the subagent's whose file comes first by name |
  * | two sessions | the time is, too, or one says that it copies the other | the one that does not say it is another's, else whose file was made first, else was changed first |
  *
- * Files of one session and name are copies as a whole: one of them counts. Titles are about the session in which their leaf
- * counts, else about the one that they name.
- * @returns the sources and sessions for which this may change something
+ * Only lines of files that count keep others from it: `chooseSources`. Titles are about the session in which their
+ * leaf counts, else about the one that they name.
+ * @returns the sessions for which this may change something
  */
-export const settleLines = (sql: Sql, lines: readonly number[]) => {
-  if (lines.length === 0) return { sources: [], sessions: [] };
+export const settleLines = (sql: Sql, lines: readonly number[]): string[] => {
+  if (lines.length === 0) return [];
   const digests = JSON.stringify(lines);
   const titled = () =>
     sql.all<{ session_id: string }>(
@@ -47,22 +48,23 @@ export const settleLines = (sql: Sql, lines: readonly number[]) => {
       digests,
     );
   const before = titled();
-  const changed = sql.all<{ number: number }>(
-    `UPDATE entries AS own SET inherited = EXISTS (${preceding}) WHERE line IN ${listed}
-       AND (inherited = 1 OR EXISTS (SELECT 1 FROM entries AS twin WHERE twin.line = own.line AND twin.id <> own.id))
-     RETURNING id / ${entriesPerSource} AS number`,
+  const flipped = sql.all<Totals & { number: number; inherited: 0 | 1 }>(
+    `UPDATE entries AS own SET inherited = 1 - inherited WHERE line IN ${listed} AND inherited <> EXISTS (${preceding})
+     RETURNING id / ${entriesPerSource} AS number, inherited, ${entryTotals}`,
     digests,
   );
+  const holders: string[] = [];
+  for (const [number, entries] of Map.groupBy(flipped, (entry) => entry.number))
+    for (const { source, facts } of sourcesWhere(sql, "number = ?", number)) {
+      for (const entry of entries) addTotals(facts.totals, entry, entry.inherited === 1 ? -1 : 1);
+      sql.run("UPDATE sources SET facts = ? WHERE number = ?", JSON.stringify(facts), number);
+      holders.push(source.session_id);
+    }
   sql.run(
     `UPDATE titles SET session_id = coalesce((${ownerOfLeaf}), named) WHERE leaf IN ${listed}`,
     digests,
   );
-  const sources = [...new Set(changed.map(({ number }) => number))];
-  const holders = sql.all<{ session_id: string }>(
-    `SELECT session_id FROM sources WHERE number IN ${listed}`,
-    JSON.stringify(sources),
-  );
-  return { sources, sessions: [...before, ...titled(), ...holders].map(({ session_id }) => session_id) };
+  return [...holders, ...[...before, ...titled()].map(({ session_id }) => session_id)];
 };
 
 const listed = "(SELECT value FROM json_each(?))";
@@ -71,11 +73,11 @@ const holds = (source: string, entry: string): string =>
   `${source}.number = ${entry}.id / ${entriesPerSource}`;
 
 const ownerOfLeaf = `SELECT session_id FROM entries JOIN sources ON ${holds("sources", "entries")}
-  WHERE line = titles.leaf AND inherited = 0 LIMIT 1`;
+  WHERE line = titles.leaf AND inherited = 0 ORDER BY counted DESC LIMIT 1`;
 
 const preceding = `SELECT 1 FROM entries AS twin
   JOIN sources AS theirs ON ${holds("theirs", "twin")} JOIN sources AS ours ON ${holds("ours", "own")}
-  WHERE twin.line = own.line AND twin.id <> own.id AND CASE theirs.session_id = ours.session_id
+  WHERE twin.line = own.line AND theirs.counted = 1 AND CASE theirs.session_id = ours.session_id
     WHEN 1 THEN theirs.name <> ours.name
       AND (theirs.kind = 'subagent', theirs.name) < (ours.kind = 'subagent', ours.name)
     ELSE (twin.at IS own.at OR 2 IN (twin.claim, own.claim))

@@ -55,8 +55,12 @@ export const createSql = (path: string, open: (path: string) => DatabaseSync) =>
           throw error;
         }
       }),
-    /** Gives the room of what was removed back to the disk. */
-    shrink: (): void => attempt(() => connection().database.exec("PRAGMA incremental_vacuum")),
+    /** Gives the room of what was removed back to the disk. Files of earlier versions are written anew for it, once. */
+    shrink: (): void =>
+      attempt(() => {
+        const isReady = prepared("PRAGMA auto_vacuum").get()?.["auto_vacuum"] !== 0;
+        connection().database.exec(isReady ? "PRAGMA incremental_vacuum" : "PRAGMA auto_vacuum = 2; VACUUM");
+      }),
     /** Opens the file anew if it was removed or replaced: what is written to the old one is lost. */
     renew: (): void =>
       attempt(() => {

@@ -6,6 +6,7 @@ import { temporaryDirectory } from "../../test/temporary.ts";
 import { createSql } from "./sqlite-file.ts";
 import { append, lines, newSource, quiet, userLine } from "./transcript-index.fixture.ts";
 import { openTranscriptIndex } from "./transcript-index.ts";
+import { openVectors } from "./vectors.ts";
 
 const unavailable = (how: string) => ({
   code: "store_unavailable",
@@ -42,4 +43,24 @@ test("damage inside what is stored is told; a fault of the program stays one", a
   const read = () => index.entries("s", { offset: 0, limit: 1, since: null, until: null });
   expect(read).toThrow(expect.objectContaining(unavailable("is damaged: move it away")));
   expect(() => sql.all("SELEKT")).toThrow(expect.objectContaining({ code: "ERR_SQLITE_ERROR" }));
+});
+
+test("a file of vectors from before gives its disk back, while another process has it open", async () => {
+  const path = join(await temporaryDirectory(), "vectors.db");
+  const other = new DatabaseSync(path);
+  other.exec("PRAGMA journal_mode = WAL");
+  other.exec(
+    "CREATE TABLE embeddings (session_id TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, passages TEXT NOT NULL, vectors BLOB NOT NULL)",
+  );
+  for (let n = 0; n < 20; n += 1)
+    other.exec(`INSERT INTO embeddings VALUES ('s${n}', 'm', '', '[]', zeroblob(200000))`);
+  const vectors = openVectors(path);
+  afterFile(() => (vectors.close(), other.close()));
+  const pages = () => Number(other.prepare("PRAGMA page_count").get()?.["page_count"]);
+  const before = pages();
+  vectors.retain(Array.from({ length: 10 }, (_, n) => `s${n}`));
+  const half = pages();
+  vectors.retain(["s1"]);
+  expect([half < before * 0.6, pages() < before * 0.2]).toEqual([true, true]);
+  expect([...vectors.all("m")].map(({ session_id }) => session_id)).toEqual(["s1"]);
 });

@@ -28,7 +28,8 @@ export const typedIn = (text: string): Typed => {
     if (!forModel.test(name)) context.push(block.trim());
     return "";
   };
-  let words = text;
+  // svc puts a space without width before a slash: the CLI shall hear words, not a command.
+  let words = text.replace(/^\u200B(?=\s*\/)/, "");
   while (leading.test(words)) words = words.replace(leading, cut);
   words = words.replace(blocks, cut);
   const [note = ""] = continuation.exec(words) ?? [];

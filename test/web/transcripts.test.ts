@@ -107,6 +107,28 @@ test("the transcript service's key is asked for, tried, and kept in this tab onl
   expect(faults).toEqual([]);
 });
 
+test("a list that is not whole says how much is read so far, until all is", async () => {
+  const { page, faults } = await openKeyed("/ui/transcripts");
+  await list(page).waitFor();
+  let isReading = true;
+  await page.route("**/transcripts/mcp", async (route) => {
+    const response = await route.fetch();
+    const answer = (await response.json()) as { result: { structuredContent: object } };
+    const read = { collecting: true, collected_bytes: 3 * 1024 ** 2, total_bytes: 9 * 1024 ** 2 };
+    if (isReading) Object.assign(answer.result.structuredContent, read);
+    await route.fulfill({ response, json: answer });
+  });
+  const told = page.getByRole("status").getByText("3.0 MiB of 9.0 MiB read so far");
+  for (const path of ["/ui/transcripts", "/ui/transcripts?q=ocelot"]) {
+    isReading = true;
+    await page.goto(`${service.url}${path}`);
+    await told.waitFor();
+    isReading = false;
+    await told.waitFor({ state: "detached" });
+  }
+  expect(faults).toEqual([]);
+});
+
 test("a search marks its hits, and one opens the session at its entry, with thinking, call and result", async () => {
   const { page, faults } = await openKeyed("/ui/transcripts");
   await page.keyboard.press("/");
