@@ -15,23 +15,32 @@ export type NewObjects = {
 /** Reads the objects that a push of the commit would bring: messages, names of files, contents, targets of links. */
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
   attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
-    const input = pathBytes(await listNewObjects(context, worktree, asked));
-    await readObjects(context, worktree.ownDir, { ...asked, input });
+    // A line each: an id and, of files, a space and a path in bytes.
+    const listed = await listNew(context, worktree, { ...asked, list: ["rev-list", "--objects"] });
+    await readObjects(context, worktree.ownDir, { ...asked, input: pathBytes(listed) });
   });
 
-/** The objects that a push of the commit would bring, a line each: an id and, of files, a space and a path in bytes. */
-export const listNewObjects = async (
+/** Each file that a commit of such a push puts at a path, also if it is known elsewhere: an id, a space and a path in bytes. */
+export const listNewFiles = async (context: GitContext, worktree: Worktree, tip: string) => {
+  const list = "log --format= --raw --root -c -r -z --no-renames --no-abbrev".split(" ");
+  const raw = await listNew(context, worktree, { tip, list });
+  // Of a merge, the modes and ids of all parents stand before its own.
+  const entries = raw.matchAll(/:(?:\d{6} )+(\d{3})\d{3} (?:\w{40} )+(\w{40}) [A-Z]+\0([^\0]+)\0/g);
+  return Array.from(entries).flatMap(([, kind, id, path]) => (kind === "100" ? [`${id} ${path}`] : []));
+};
+
+/** What git lists of the commits that a push would bring. */
+const listNew = async (
   context: GitContext,
   { ownDir, cacheDir, baseSha }: Worktree,
-  { tip, only }: { tip: string; only?: "blob" },
+  { tip, list }: { tip: string; list: string[] },
 ): Promise<string> => {
   const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
   const input = [tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");
-  const list = ["rev-list", "--objects", "--stdin", ...(only ? [`--filter=object:type=${only}`] : [])];
-  return (await runGit(context, ownDir, list, { input, encoding: "latin1" })).stdout;
+  return (await runGit(context, ownDir, [...list, "--stdin"], { input, encoding: "latin1" })).stdout;
 };
 
-/** `input`: lines of `listNewObjects`. */
+/** `input`: a line for each. */
 export const readObjects = async (
   context: GitContext,
   where: string,
