@@ -82,6 +82,19 @@ test("commits of others stay: a push names those that it would leave behind, and
   await expect(push()).rejects.toThrow('"a change" by someone');
 });
 
+test("a commit of others that the agent took in itself, before the service knew of it, stays theirs", async () => {
+  const { remote, worktree, first, theirs, again, push, git, tip, atRemote } = await pushedTwice();
+  await theirs("theirs.txt");
+  await git("pull", "--quiet", "--ff-only", remote.url, worktree.branch);
+  await commitFile(worktree.path, "mine.txt");
+  await push();
+  expect(await atRemote()).toBe(await tip());
+  await again();
+  await git("reset", "--quiet", "--hard", first);
+  await commitFile(worktree.path, "anew.txt");
+  await expect(push()).rejects.toThrow(/commits of others.*"a change" by someone\.\n/);
+});
+
 test("what a host makes to update a branch, a merge without changes of its own, is no work of others", async () => {
   const { remote, worktree, theirs, again, push, git, tip, atRemote } = await pushedTwice();
   await remote.commit({ "main.txt": "1\n" });

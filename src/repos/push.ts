@@ -57,14 +57,15 @@ const pushUnderLease = async (
     const theirs = await tipAtRemote(worktree);
     const { lost, own } = await compareWithRemote(context, worktree, { tip, theirs });
     if (lost.length > 0) throw new RepoError("push_failed", leavesBehind(branch, lost));
-    await noteOwn(worktree, own);
+    const forgetOwn = await noteOwn(worktree, own);
     if (await isCheckedOut(context, worktree)) return false;
     try {
       await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
       return true;
     } catch (error) {
-      const isStale = error instanceof GitError && overtaken.test(error.said);
-      if (!isStale || tries === 3) throw error;
+      if (!(error instanceof GitError) || !overtaken.test(error.said)) throw error;
+      await forgetOwn();
+      if (tries === 3) throw error;
       await fetchRepo(context, { url, allowLocal: true });
     }
   }
