@@ -56,11 +56,12 @@ const findOrOpen = (
   context: GitContext,
   repo: HostedRepo,
   { worktree: { branch }, isDraft, title, body, base }: PullRequest & { base: string },
-): Promise<{ url: string; reason: string | null }> =>
-  callHost(context.signal, async () => {
+): Promise<{ url: string; reason: string | null }> => {
+  let head = `${repo.owner}:${branch}`;
+  return callHost(context.signal, async () => {
     const pulls = `repos/${nameOf(repo)}/pulls`;
-    const head = encodeURIComponent(`${repo.owner}:${branch}`);
-    const [open] = z.array(Pull).parse(await api(context, repo, `${pulls}?state=open&head=${head}`));
+    const listed = await api(context, repo, `${pulls}?state=open&head=${encodeURIComponent(head)}`);
+    const [open] = z.array(Pull).parse(listed);
     if (open !== undefined) {
       const undo = ["pr", "ready", String(open.number), "--undo", "--repo", `${repo.host}/${nameOf(repo)}`];
       if (isDraft && !open.draft) await gh(context, repo, undo);
@@ -71,9 +72,14 @@ const findOrOpen = (
     // The host takes 256 characters of title and 65,536 of body.
     const text = { title: title.slice(0, 256), body: body.slice(0, 65_000) };
     const input = { head: branch, base, draft: isDraft, ...text };
-    const made = Pull.parse(await api(context, repo, pulls, { method: "POST", input }));
-    return { url: made.html_url, reason: null };
+    const made = await api(context, repo, pulls, { method: "POST", input }).catch((error: unknown) => {
+      // The owner may have another name by now.
+      head = /pull request already exists for (\S+)\./.exec(String(error))?.[1] ?? head;
+      throw error;
+    });
+    return { url: Pull.parse(made).html_url, reason: null };
   });
+};
 
 const Pull = z.object({
   html_url: z.string(),
@@ -251,7 +257,9 @@ export const runGh = async (
     const said = withoutCredentials(createRedactor([token])([result.stderr, ...fields].join("\n")));
     const text = result.ended === "timed_out" ? `no answer within ${timeoutSeconds} s` : said.trim();
     const why = text.replaceAll(/\s*\n\s*/g, "; ").slice(0, 1000);
-    throw new HostError(why, status || Number(/\bHTTP (\d{3})\b/.exec(why)?.[1] ?? 0), headers);
+    // The answer of a success was cut.
+    const refusal = status < 400 ? Number(/\bHTTP (\d{3})\b/.exec(why)?.[1] ?? 0) : status;
+    throw new HostError(why, refusal, headers);
   } finally {
     await rm(home, { recursive: true, force: true });
   }

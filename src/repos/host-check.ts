@@ -24,10 +24,11 @@ export const askGitHost = async ({ settings, env, signal }: Request): Promise<Ho
   if (token === null) return null;
   const isApp = settings.gitHostAppId !== null && token !== settings.gitHostToken;
   const path = isApp ? "installation/repositories?per_page=1" : "user";
-  const ask = () => runGh({ settings, env, signal }, ["api", "--include", path], { token });
-  const output = await callHost(signal, ask);
-  const { headers, body } = answerOf(output);
-  const { login } = Answer.parse(JSON.parse(body));
+  const ask = async () => {
+    const said = answerOf(await runGh({ settings, env, signal }, ["api", "--include", path], { token }));
+    return { ...said, ...Answer.parse(JSON.parse(said.body)) };
+  };
+  const { headers, login } = await callHost(signal, ask);
   const { date } = headers;
   return {
     owner: login ?? `the app ${settings.gitHostAppId}`,
