@@ -157,3 +157,26 @@ test("a follow-up may name another base; one that is gone is replaced by the def
     expect.stringContaining('"dev" is no longer at the remote'),
   ]);
 });
+
+test("a branch that is checked out in a local repository is known by every form of the repository's address", async () => {
+  const { repos, remote, root } = await makeWorktree();
+  const [app, bare] = [`${root}/my app`, remote.url.replace(/\.git$/, "")];
+  await plainGit(root, "clone", "--quiet", remote.url, app);
+  await plainGit(app, "worktree", "add", "--quiet", "-b", "service/linked", `${root}/linked app`);
+  await plainGit(remote.url, "worktree", "add", "--quiet", "-b", "service/bare", `${root}/other`);
+  await plainGit(app, "checkout", "--quiet", "-b", "service/own");
+  const at = `file://${root}/`;
+  for (const [url, id, isThere] of [
+    [`${at}my%20app`, "own", true],
+    [`${at}linked%20%61pp`, "linked", true],
+    [bare, "bare", true],
+    [`${at}my%20app`, "free", false],
+  ] as const) {
+    const repo = await fetchInto(repos, url);
+    const warning = await repos.tryPush(await addTo(repos, repo, id), never);
+    expect([id, warning?.includes("is checked out in") ?? false]).toEqual([id, isThere]);
+  }
+  await plainGit(app, "config", "hook.x.command", "touch x");
+  const worktree = await addTo(repos, await fetchInto(repos, `${at}my%20app`), "more");
+  await expect(repos.tryPush(worktree, never)).rejects.toThrow("has hooks in its configuration");
+});

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
@@ -10,7 +9,7 @@ import { makeDirectory } from "./git-directory.ts";
 import { branchRef, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
-import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
+import { runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
 import { overtaken } from "./host-call.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
@@ -19,6 +18,7 @@ import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { saveRefs } from "./saved.ts";
+import { gitDirAt } from "./url.ts";
 
 /** Pushes the branch alone. `isPushed` false: it is checked out there, and was saved here. @throws RepoError `push_failed` */
 export const pushBranch = (context: GitContext, worktree: Worktree) =>
@@ -102,10 +102,11 @@ export const tryPush = (context: GitContext, worktree: Worktree): Promise<string
 
 /** Whether a local repository, or a worktree of it, has the branch checked out. git takes no push to it then. */
 const isCheckedOut = async (context: GitContext, worktree: Worktree): Promise<boolean> => {
-  const { repoUrl: url } = worktree;
-  if (!isLocal(url)) return false;
-  const list = ["-C", url.replace(/^file:\/\//, ""), "worktree", "list", "--porcelain"];
-  const listed = await unlessRefused(runGit(context, null, list), () => null);
+  const gitDir = gitDirAt(worktree.repoUrl);
+  if (gitDir === undefined) return false;
+  const list = ["worktree", "list", "--porcelain"];
+  const asking = runGit(context, null, list, { variables: { GIT_DIR: gitDir } });
+  const listed = await unlessRefused(asking, () => null);
   return listed?.stdout.split("\n").includes(`branch ${branchRef(worktree)}`) === true;
 };
 
@@ -127,17 +128,12 @@ const readyToPush = async (context: GitContext, worktree: Worktree) => {
 
 /** Refuses a local repository with hooks in its configuration (git 2.54): no option of git turns all of them off. */
 const refuseConfiguredHooks = async (context: GitContext, url: string): Promise<void> => {
-  const path = url.replace(/^file:\/\//, "");
-  if (!path.startsWith("/")) return;
-  // The places where git looks for a repository of this path.
-  for (const gitDir of [`${path}/.git`, path, `${path}.git/.git`, `${path}.git`]) {
-    if (!existsSync(join(gitDir, "config"))) continue;
-    const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
-    const variables = { GIT_DIR: gitDir };
-    if ((await runGitOrNull(context, null, args, { variables })) === null) continue;
-    const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
-    throw new RepoError("push_failed", message);
-  }
+  const gitDir = gitDirAt(url);
+  if (gitDir === undefined) return;
+  const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
+  if ((await runGitOrNull(context, null, args, { variables: { GIT_DIR: gitDir } })) === null) return;
+  const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
+  throw new RepoError("push_failed", message);
 };
 
 /** A push is done when the remote shows it. Some servers need a moment. */

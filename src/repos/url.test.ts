@@ -60,14 +60,23 @@ test("a local repository that no job can be fetched from is refused with what to
   await clone("partial", "--filter=blob:none", "--no-checkout");
   await clone("partial.git", "--filter=blob:none", "--bare");
   await clone("whole", "--filter=blob:limit=1m");
+  await clone("treeless", "--filter=tree:0");
   await plainGit(place, "init", "--quiet", "--object-format=sha256", "other");
   await plainGit(place, "init", "--quiet", "--bare", "--object-format=sha256", "other-bare.git");
   for (const name of ["shallow", "linked"])
     expect(await refusal(`${place}/${name}`)).toMatch(/is shallow.*git fetch --unshallow/);
-  for (const url of [`${place}/partial`, `file://${place}/partial`, `${place}/partial.git`])
+  for (const url of [
+    `${place}/partial`,
+    `file://${place}/p%61rtial`,
+    `${place}/partial.git`,
+    `${place}/treeless`,
+  ])
     expect(await refusal(url)).toMatch(/is a partial clone .*git fetch --refetch --no-filter/);
   for (const name of ["other", "other-bare", "other-bare.git"])
     expect(await refusal(`${place}/${name}`)).toMatch(/has SHA-256 ids/);
+  expect(await refusal(`file://${place}/%6fther`)).toMatch(/has SHA-256 ids/);
+  expect(await refusal(`file://${place}/s%68allow`)).toMatch(/is shallow/);
+  expect(await refusal(`file://${place}/not%20there`)).toMatch(/There is no git repository at/);
   expect(await refusal(`${place}/whole`)).toBeNull();
   expect(await refusal(remote.url)).toBeNull();
   // What the advice says helps.

@@ -1,38 +1,47 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
-import { type GitContext, runGit } from "./git-context.ts";
+import { type GitContext, isLocal, runGit } from "./git-context.ts";
+
+/** Where git finds a repository of this disk: its git directory, or the file that names it; undefined: nowhere. */
+export const gitDirAt = (url: string): string | undefined => {
+  if (!isLocal(url)) return undefined;
+  // git decodes a file:// URL.
+  const decode = (coded: string): string => Buffer.from(coded.replaceAll("%", ""), "hex").toString();
+  const path = url.startsWith("/") ? url : url.slice(7).replaceAll(/(?:%[0-9a-f]{2})+/gi, decode);
+  const found = ["/.git", "/HEAD", ".git/.git", ".git/HEAD"].find((end) => existsSync(path + end));
+  return found === undefined ? undefined : path + found.replace("/HEAD", "");
+};
 
 /** Refuses a local path or `file://` URL from which no job can be fetched. @throws ServiceError `invalid_repo_url` */
 export const checkLocalRepository = async (context: GitContext, url: string): Promise<void> => {
-  const path = url.replace(/^file:\/\//, "");
-  // git decodes %20 and the like in a file:// URL: this path may be another one.
-  if (!path.startsWith("/") || (path !== url && path.includes("%"))) return;
-  const file = [`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`].find((each) => existsSync(each));
+  if (!isLocal(url)) return;
+  const gitDir = gitDirAt(url);
   const none = `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
-  const fault = file === undefined ? none : await unfit(context, url, dirname(file));
+  const fault = gitDir === undefined ? none : await unfit(context, url, gitDir);
   if (fault !== null) throw new ServiceError("invalid_repo_url", fault);
 };
 
-/** Why no job can be fetched from the repository at a path; null: nothing is known. */
-const unfit = async (context: GitContext, url: string, path: string): Promise<string | null> => {
+/** Why no job can be fetched from a repository; null: nothing is known. */
+const unfit = async (context: GitContext, url: string, gitDir: string): Promise<string | null> => {
   // A submission waits no longer: a fetch tells the same later.
   const quick = { ...context, settings: { ...context.settings, gitTimeout: 10 } };
-  const ask = (...args: string[]): Promise<string> =>
-    runGit(quick, null, ["-C", path, ...args]).then(
-      ({ stdout }) => stdout,
-      () => "",
-    );
+  const variables = { GIT_DIR: gitDir, GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1" };
+  const ask = (...args: string[]) => runGit(quick, null, args, { variables });
   const format = ["--is-shallow-repository", "--show-object-format", "--path-format=absolute"];
-  const [isShallow, ids, common = ""] = (await ask("rev-parse", ...format, "--git-common-dir")).split("\n");
+  const asked = await ask("rev-parse", ...format, "--git-common-dir").catch(() => null);
+  const [isShallow, ids, common = ""] = asked?.stdout.split("\n") ?? [];
   if (isShallow === "true") return shallowRepository(url);
   if (ids === "sha256") return otherFormat(url);
   const packs = await readdir(join(common, "objects/pack")).catch(() => []);
   if (!packs.some((name) => name.endsWith(".promisor"))) return null;
-  const missing = await ask("rev-list", "--objects", "--all", "--missing=print", "--quiet");
-  return missing === "" ? null : partialRepository(url);
+  // It ends at the first object that is missing, which is soon.
+  return ask("rev-list", "--objects", "--in-commit-order", "--all", "--quiet").then(
+    () => null,
+    (error) => (/promisor|missing/.test(String(error)) ? partialRepository(url) : null),
+  );
 };
 
 /** git fetches no branch of a shallow repository, and calls that a success. */
