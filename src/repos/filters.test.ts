@@ -62,7 +62,7 @@ test.for<[string, Record<string, string | null>, string]>([
   const attributes = "analysis/** filter=nbstripout\nvault/** filter=ours\n";
   const many = (top: string, text: string) =>
     Object.fromEntries(Array.from({ length: 101 }, (_, nth) => [`${top}${nth}`, text]));
-  const { remote, worktree, commit, push } = await filtered(attributes, {
+  const { remote, commit, push } = await filtered(attributes, {
     ...many("analysis/", "{}\n"),
     ...many("vault/.keep", ""),
     "config/db.yml": "password: hunter2\n",
