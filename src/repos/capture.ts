@@ -194,12 +194,8 @@ const addAll = async (
   return { kept: [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)], restored };
 };
 
-/**
- * Removes files of the agent's CLI, which a `.gitignore` that makes exceptions lets in: new ones, and those of the agent's own
- * commits, which neither the base nor the remote has.
- */
+/** Removes files of the agent's CLI that `.gitignore` lets in: new ones, and those that neither base nor remote has. */
 const withoutRuntime = async (context: GitContext, adding: Adding, headTree: string): Promise<void> => {
-  const { baseSha, baseRef, branch, cacheDir } = adding;
   const plain = runtimeFiles.map((path) => `:(glob)${path.replace(/\/$/, "")}`);
   const under = ["--", ...plain, ...plain.map((path) => `${path}/**`)];
   const args = ["diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z"];
@@ -207,9 +203,9 @@ const withoutRuntime = async (context: GitContext, adding: Adding, headTree: str
     const { stdout } = await runGit(context, adding, [...args, commit, ...under], { encoding: "latin1" });
     return new Set(stdout.split("\0").filter(Boolean));
   };
-  let own = await added(baseSha ?? emptyTree);
-  const names = [baseRef, branch].map((name) => `${remoteBranches}${name}`);
-  const there = own.size === 0 ? [] : (await readRefs(cacheDir, names)).values();
+  let own = await added(adding.baseSha ?? emptyTree);
+  const names = [adding.baseRef, adding.branch].map((name) => `${remoteBranches}${name}`);
+  const there = own.size === 0 ? [] : (await readRefs(adding.cacheDir, names)).values();
   for (const commit of there) own = own.intersection(await added(commit));
   await stageEntries(context, adding, [...own.union(await added(headTree))].map(removed));
 };

@@ -144,8 +144,7 @@ export const readRefs = async (dir: string, names: string[], read = textOf): Pro
 const longestExclude = 65_536;
 
 const excludedIn = async (context: GitContext, { gitDir, worktreeId }: Worktree): Promise<string[]> => {
-  const apart = await apartOf(ownDirectory(context, worktreeId));
-  const known = new Set(["", ...runtimeFiles, ...apart.map((path) => `/${path}`)]);
+  const known = new Set(["", ...(await hiddenIn(ownDirectory(context, worktreeId)))]);
   const text = (await ownText(join(gitDir, "info", "exclude"))).slice(0, longestExclude);
   const lines = text.split("\n").filter((line) => !line.startsWith("#") && !known.has(line));
   return lines.map((line) => pathBytes(line).toString());
@@ -193,8 +192,7 @@ export const writeClone = async (
   await restoreGitDirectory(context, gitDir, basicsOf(worktree));
   await removePlanted(gitDir);
   // The agent's own `git add` leaves them out.
-  const apart = (await apartOf(ownDir)).map((path) => `/${path}`);
-  const lines = new Set([...apart, ...runtimeFiles, ...(here?.exclude ?? [])]);
+  const lines = new Set([...(await hiddenIn(ownDir)), ...(here?.exclude ?? [])]);
   await replace(join(gitDir, "info", "exclude"), [...lines, ""].join("\n"));
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(worktree));
@@ -305,15 +303,16 @@ export const apartOf = async (ownDir: string): Promise<string[]> => [
   ...(await textOf(join(ownDir, "apart"))).split("\n").filter((path) => path !== ""),
 ];
 
+/** Patterns that the service hides from git in a worktree. */
+const hiddenIn = async (ownDir: string): Promise<string[]> => [
+  ...(await apartOf(ownDir)).map((path) => `/${path}`),
+  ...runtimeFiles,
+];
+
 /** Files that nothing but the agent's `info/exclude` hides. The index must have all others. Paths are bytes. */
 export const hiddenByAgent = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
-  const left = [...runtimeFiles, ...(await apartOf(worktree.ownDir)).map((path) => `/${path}`)];
-  const options = [
-    "--others",
-    "--exclude-per-directory=.gitignore",
-    ...left.map((each) => `--exclude=${each}`),
-  ];
-  return listFiles(context, worktree, ...options);
+  const left = (await hiddenIn(worktree.ownDir)).map((each) => `--exclude=${each}`);
+  return listFiles(context, worktree, "--others", "--exclude-per-directory=.gitignore", ...left);
 };
 
 /** Has no commit have these paths, too. They are plain: see `cache.paths` of a setup. */

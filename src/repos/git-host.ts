@@ -195,14 +195,14 @@ const api = async (
   return JSON.parse(answerOf(await gh(context, repo, [...args, ...body], JSON.stringify(input))).body);
 };
 
-/** What `gh api --include` has printed of the host's answer. `status` 0: there is none. */
+/** What `gh api --include` has printed of the host's answer. `status` 0: there is none, or none of a refusal. */
 export const answerOf = (output: string) => {
   const [head = "", ...body] = output.split(/\r?\n\r?\n/);
   const headers = Array.from(head.matchAll(/^([\w-]+): *(.*?)\r?$/gm), ([, name = "", value = ""]) => [
     name.toLowerCase(),
     value,
   ]);
-  const status = Number(/^HTTP\/[\d.]+ (\d+)/.exec(head)?.[1] ?? 0);
+  const status = Number(/^HTTP\/[\d.]+ ([45]\d\d)/.exec(head)?.[1] ?? 0);
   return { status, headers: Object.fromEntries(headers) as Record<string, string>, body: body.join("\n\n") };
 };
 
@@ -257,9 +257,7 @@ export const runGh = async (
     const said = withoutCredentials(createRedactor([token])([result.stderr, ...fields].join("\n")));
     const text = result.ended === "timed_out" ? `no answer within ${timeoutSeconds} s` : said.trim();
     const why = text.replaceAll(/\s*\n\s*/g, "; ").slice(0, 1000);
-    // The answer of a success was cut.
-    const refusal = status < 400 ? Number(/\bHTTP (\d{3})\b/.exec(why)?.[1] ?? 0) : status;
-    throw new HostError(why, refusal, headers);
+    throw new HostError(why, status || Number(/\bHTTP (\d{3})\b/.exec(why)?.[1] ?? 0), headers);
   } finally {
     await rm(home, { recursive: true, force: true });
   }

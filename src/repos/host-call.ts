@@ -33,10 +33,10 @@ export const limitOf = (error: unknown): number => {
   const headers = refusal.response?.headers ?? {};
   const said = headers["retry-after"];
   const after = Number(said) || (Date.parse(String(said)) - Date.now()) / 1000;
-  const latest = Date.now() + 3_600_000;
-  if (after > 0) return Math.min(Date.now() + after * 1000, latest);
-  if (String(headers["x-ratelimit-remaining"]) === "0")
-    return Math.min(Number(headers["x-ratelimit-reset"]) * 1000, latest) || 0;
+  const isSpent = String(headers["x-ratelimit-remaining"]) === "0";
+  const reset = isSpent ? Number(headers["x-ratelimit-reset"]) * 1000 : 0;
+  const at = after > 0 ? Date.now() + after * 1000 : reset;
+  if (at > 0) return Math.min(at, Date.now() + 3_600_000);
   // GitHub asks for a minute at least.
   return /secondary rate limit/i.test(refusal.message) ? Date.now() + 61_000 : 0;
 };

@@ -81,10 +81,7 @@ export const pushedDirectory = (cacheDir: string): string => join(dirname(cacheD
 const pushedFile = (worktree: Worktree): string =>
   join(pushedDirectory(worktree.cacheDir), createHash("sha256").update(branchRef(worktree)).digest("hex"));
 
-/**
- * Notes commits as the service's own before they are pushed: after a crash they might count as those of others. Resolves to
- * what takes that back: the remote may have had them from others already.
- */
+/** Notes commits as the service's own before a push, because of crashes; resolves to what takes it back: they may be others'. */
 export const noteOwn = async (worktree: Worktree, ids: readonly string[]): Promise<() => Promise<void>> => {
   const file = pushedFile(worktree);
   const before = await textOf(file);

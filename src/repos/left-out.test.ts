@@ -79,13 +79,7 @@ test("what the agent's own commits have of them goes, and what others have commi
   ];
   await write(path, Object.fromEntries([...files, ".claude/settings.json"].map((name) => [name, "{}\n"])));
   await plainGit(path, "add", "--force", "--all");
-  await plainGit(
-    path,
-    ...["-c", "user.name=a", "-c", "user.email=a@b"],
-    "commit",
-    "--quiet",
-    "--message=mine",
-  );
+  await plainGit(path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message=mine");
   await write(path, { ".claude/mailbox/new.json": "{}\n" });
   const { paths } = await repos.inspect(worktree, never);
   expect(paths.toSorted()).toEqual([...Object.keys(theirs), ".claude/settings.json"].toSorted());

@@ -16,27 +16,23 @@ export type NewObjects = {
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
   attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
     // A line each: an id and, of files, a space and a path in bytes.
-    const listed = await listNew(context, worktree, { ...asked, list: ["rev-list", "--objects"] });
+    const listed = await listNew(context, worktree, ["rev-list", "--objects", asked.tip]);
     await readObjects(context, worktree.ownDir, { ...asked, input: pathBytes(listed) });
   });
 
 /** Each file that a commit of such a push puts at a path, also if it is known elsewhere: an id, a space and a path in bytes. */
 export const listNewFiles = async (context: GitContext, worktree: Worktree, tip: string) => {
-  const list = "log --format= --raw --root -c -r -z --no-renames --no-abbrev".split(" ");
-  const raw = await listNew(context, worktree, { tip, list });
+  const log = "log --format= --raw --root -c -r -z --no-renames --no-abbrev".split(" ");
+  const raw = await listNew(context, worktree, [...log, tip]);
   // Of a merge, the modes and ids of all parents stand before its own.
   const entries = raw.matchAll(/:(?:\d{6} )+(\d{3})\d{3} (?:\w{40} )+(\w{40}) [A-Z]+\0([^\0]+)\0/g);
   return Array.from(entries).flatMap(([, kind, id, path]) => (kind === "100" ? [`${id} ${path}`] : []));
 };
 
 /** What git lists of the commits that a push would bring. */
-const listNew = async (
-  context: GitContext,
-  { ownDir, cacheDir, baseSha }: Worktree,
-  { tip, list }: { tip: string; list: string[] },
-): Promise<string> => {
+const listNew = async (context: GitContext, { ownDir, cacheDir, baseSha }: Worktree, list: string[]) => {
   const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
-  const input = [tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");
+  const input = [...new Set(there)].map((id) => `^${id}\n`).join("");
   return (await runGit(context, ownDir, [...list, "--stdin"], { input, encoding: "latin1" })).stdout;
 };
 

@@ -9,7 +9,7 @@ import { makeDirectory } from "./git-directory.ts";
 import { branchRef, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
-import { runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
+import { runRemote, type GitContext } from "./git-context.ts";
 import { overtaken } from "./host-call.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
@@ -18,7 +18,7 @@ import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { saveRefs } from "./saved.ts";
-import { gitDirAt } from "./url.ts";
+import { askLocal } from "./url.ts";
 
 /** Pushes the branch alone. `isPushed` false: it is checked out there, and was saved here. @throws RepoError `push_failed` */
 export const pushBranch = (context: GitContext, worktree: Worktree) =>
@@ -102,12 +102,8 @@ export const tryPush = (context: GitContext, worktree: Worktree): Promise<string
 
 /** Whether a local repository, or a worktree of it, has the branch checked out. git takes no push to it then. */
 const isCheckedOut = async (context: GitContext, worktree: Worktree): Promise<boolean> => {
-  const gitDir = gitDirAt(worktree.repoUrl);
-  if (gitDir === undefined) return false;
-  const list = ["worktree", "list", "--porcelain"];
-  const asking = runGit(context, null, list, { variables: { GIT_DIR: gitDir } });
-  const listed = await unlessRefused(asking, () => null);
-  return listed?.stdout.split("\n").includes(`branch ${branchRef(worktree)}`) === true;
+  const listed = await askLocal(context, worktree.repoUrl, ["worktree", "list", "--porcelain"]);
+  return listed?.split("\n").includes(`branch ${branchRef(worktree)}`) === true;
 };
 
 /** What pushes, and the tip of the branch. */
@@ -128,11 +124,9 @@ const readyToPush = async (context: GitContext, worktree: Worktree) => {
 
 /** Refuses a local repository with hooks in its configuration (git 2.54): no option of git turns all of them off. */
 const refuseConfiguredHooks = async (context: GitContext, url: string): Promise<void> => {
-  const gitDir = gitDirAt(url);
-  if (gitDir === undefined) return;
   const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
-  if ((await runGitOrNull(context, null, args, { variables: { GIT_DIR: gitDir } })) === null) return;
-  const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
+  if ((await askLocal(context, url, args)) === null) return;
+  const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them there, or give an https or ssh URL.`;
   throw new RepoError("push_failed", message);
 };
 

@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
-import { type GitContext, isLocal, runGit } from "./git-context.ts";
+import { type GitContext, isLocal, runGit, unlessRefused } from "./git-context.ts";
 
 /** Where git finds a repository of this disk: its git directory, or the file that names it; undefined: nowhere. */
-export const gitDirAt = (url: string): string | undefined => {
+const gitDirAt = (url: string): string | undefined => {
   if (!isLocal(url)) return undefined;
   // git decodes a file:// URL.
   const decode = (coded: string): string => Buffer.from(coded.replaceAll("%", ""), "hex").toString();
@@ -15,33 +15,37 @@ export const gitDirAt = (url: string): string | undefined => {
   return found === undefined ? undefined : path + found.replace("/HEAD", "");
 };
 
+/** What git says in a repository of this disk, and brings nothing there; null: it refuses, or there is none. */
+export const askLocal = async (context: GitContext, url: string, args: readonly string[]) => {
+  const gitDir = gitDirAt(url);
+  if (gitDir === undefined) return null;
+  const variables = { GIT_DIR: gitDir, GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1" };
+  return (await unlessRefused(runGit(context, null, args, { variables }), () => null))?.stdout ?? null;
+};
+
 /** Refuses a local path or `file://` URL from which no job can be fetched. @throws ServiceError `invalid_repo_url` */
 export const checkLocalRepository = async (context: GitContext, url: string): Promise<void> => {
   if (!isLocal(url)) return;
-  const gitDir = gitDirAt(url);
   const none = `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
-  const fault = gitDir === undefined ? none : await unfit(context, url, gitDir);
+  const fault = gitDirAt(url) === undefined ? none : await unfit(context, url);
   if (fault !== null) throw new ServiceError("invalid_repo_url", fault);
 };
 
-/** Why no job can be fetched from a repository; null: nothing is known. */
-const unfit = async (context: GitContext, url: string, gitDir: string): Promise<string | null> => {
+/** Why no job can be fetched from the repository; null: nothing is known. */
+const unfit = async (context: GitContext, url: string): Promise<string | null> => {
   // A submission waits no longer: a fetch tells the same later.
   const quick = { ...context, settings: { ...context.settings, gitTimeout: 10 } };
-  const variables = { GIT_DIR: gitDir, GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1" };
-  const ask = (...args: string[]) => runGit(quick, null, args, { variables });
+  const ask = (...args: string[]) => askLocal(quick, url, args).catch(() => "");
   const format = ["--is-shallow-repository", "--show-object-format", "--path-format=absolute"];
-  const asked = await ask("rev-parse", ...format, "--git-common-dir").catch(() => null);
-  const [isShallow, ids, common = ""] = asked?.stdout.split("\n") ?? [];
+  const said = await ask("rev-parse", ...format, "--git-common-dir");
+  const [isShallow, ids, common = ""] = said?.split("\n") ?? [];
   if (isShallow === "true") return shallowRepository(url);
   if (ids === "sha256") return otherFormat(url);
   const packs = await readdir(join(common, "objects/pack")).catch(() => []);
   if (!packs.some((name) => name.endsWith(".promisor"))) return null;
   // It ends at the first object that is missing, which is soon.
-  return ask("rev-list", "--objects", "--in-commit-order", "--all", "--quiet").then(
-    () => null,
-    (error) => (/promisor|missing/.test(String(error)) ? partialRepository(url) : null),
-  );
+  const whole = await ask("rev-list", "--objects", "--in-commit-order", "--all", "--quiet");
+  return whole === null ? partialRepository(url) : null;
 };
 
 /** git fetches no branch of a shallow repository, and calls that a success. */
