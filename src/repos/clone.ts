@@ -304,10 +304,8 @@ export const apartOf = async (ownDir: string): Promise<string[]> => [
 ];
 
 /** Patterns that the service hides from git in a worktree. */
-const hiddenIn = async (ownDir: string): Promise<string[]> => [
-  ...(await apartOf(ownDir)).map((path) => `/${path}`),
-  ...runtimeFiles,
-];
+const hiddenIn = async (ownDir: string) =>
+  (await apartOf(ownDir)).map((path) => `/${path}`).concat(runtimeFiles);
 
 /** Files that nothing but the agent's `info/exclude` hides. The index must have all others. Paths are bytes. */
 export const hiddenByAgent = async (context: GitContext, worktree: Worktree): Promise<string[]> => {

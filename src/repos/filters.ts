@@ -34,17 +34,16 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
     const added = await listNewFiles(context, worktree, tip);
     const listing = ["ls-tree", "-r", "-z", "--full-tree", baseSha ?? emptyTree];
     const { stdout } = await runGit(context, ownDir, listing, { encoding: "latin1" });
-    // git filters no links.
     const found = stdout.matchAll(/(?:^|\0)100\d{3} blob (\w{40})\t([^\0]+)/g);
     const based = Array.from(found, ([, id, path]) => `${id} ${path}`);
     // What the base encrypts stays to be encrypted, also when the agent has changed .gitattributes.
     const filters = await filtersBy(context, worktree, trees, [...added, ...based]);
-    const filterOf = (line: string) => filters.get(line.slice(41));
     // A path with a line break would be two objects.
-    const isFiltered = (line: string): boolean => filterOf(line) !== undefined && !line.includes("\n");
+    const isFiltered = (line: string): boolean => filters.has(line.slice(41)) && !line.includes("\n");
     const fresh = [...new Set(added).difference(new Set(based))].filter(isFiltered);
     const telling = based.filter((line) => isFiltered(line) && !isSilent.test(line));
-    const old = [...Map.groupBy(telling, filterOf).values()].flatMap((lines) => lines.slice(0, 100));
+    const byFilter = Map.groupBy(telling, (line) => filters.get(line.slice(41)));
+    const old = [...byFilter.values()].flatMap((lines) => lines.slice(0, 100));
     const files = await readHeads(context, worktree, [...fresh, ...old], filters);
     const [heads, before] = [files.slice(0, fresh.length), files.slice(fresh.length)];
     const encrypts = (name: string): boolean => {

@@ -24,11 +24,9 @@ export const askGitHost = async ({ settings, env, signal }: Request): Promise<Ho
   if (token === null) return null;
   const isApp = settings.gitHostAppId !== null && token !== settings.gitHostToken;
   const path = isApp ? "installation/repositories?per_page=1" : "user";
-  const ask = async () => {
-    const said = answerOf(await runGh({ settings, env, signal }, ["api", "--include", path], { token }));
-    return { ...said, ...Answer.parse(JSON.parse(said.body)) };
-  };
-  const { headers, login } = await callHost(signal, ask);
+  const ask = () => runGh({ settings, env, signal }, ["api", "--include", path], { token });
+  const { headers, body } = answerOf(await callHost(signal, ask));
+  const { login } = Answer.parse(JSON.parse(body));
   const { date } = headers;
   return {
     owner: login ?? `the app ${settings.gitHostAppId}`,

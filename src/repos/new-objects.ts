@@ -1,8 +1,8 @@
-import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit } from "./git-context.ts";
 import { pathBytes } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
+import { remoteIds } from "./saved.ts";
 
 export type NewObjects = {
   tip: string;
@@ -15,12 +15,11 @@ export type NewObjects = {
 /** Reads the objects that a push of the commit would bring: messages, names of files, contents, targets of links. */
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
   attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
-    // A line each: an id and, of files, a space and a path in bytes.
     const listed = await listNew(context, worktree, ["rev-list", "--objects", asked.tip]);
     await readObjects(context, worktree.ownDir, { ...asked, input: pathBytes(listed) });
   });
 
-/** Each file that a commit of such a push puts at a path, also if it is known elsewhere: an id, a space and a path in bytes. */
+/** Each file, no link, that such a push puts at a path, also if it is known elsewhere: an id, a space and a path in bytes. */
 export const listNewFiles = async (context: GitContext, worktree: Worktree, tip: string) => {
   const log = "log --format= --raw --root -c -r -z --no-renames --no-abbrev".split(" ");
   const raw = await listNew(context, worktree, [...log, tip]);
@@ -31,12 +30,12 @@ export const listNewFiles = async (context: GitContext, worktree: Worktree, tip:
 
 /** What git lists of the commits that a push would bring. */
 const listNew = async (context: GitContext, { ownDir, cacheDir, baseSha }: Worktree, list: string[]) => {
-  const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
-  const input = [...new Set(there)].map((id) => `^${id}\n`).join("");
+  const there = [baseSha ?? [], ...(await remoteIds(cacheDir))].flat();
+  const input = there.map((id) => `^${id}\n`).join("");
   return (await runGit(context, ownDir, [...list, "--stdin"], { input, encoding: "latin1" })).stdout;
 };
 
-/** `input`: a line for each. */
+/** `input`: a line for each: an id and, of files, a space and a path in bytes. */
 export const readObjects = async (
   context: GitContext,
   where: string,

@@ -25,20 +25,20 @@ export const askLocal = async (context: GitContext, url: string, args: readonly 
 
 /** Refuses a local path or `file://` URL from which no job can be fetched. @throws ServiceError `invalid_repo_url` */
 export const checkLocalRepository = async (context: GitContext, url: string): Promise<void> => {
-  if (!isLocal(url)) return;
-  const none = `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
-  const fault = gitDirAt(url) === undefined ? none : await unfit(context, url);
+  const fault = isLocal(url) ? await unfit(context, url) : null;
   if (fault !== null) throw new ServiceError("invalid_repo_url", fault);
 };
 
 /** Why no job can be fetched from the repository; null: nothing is known. */
 const unfit = async (context: GitContext, url: string): Promise<string | null> => {
+  if (gitDirAt(url) === undefined)
+    return `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
   // A submission waits no longer: a fetch tells the same later.
   const quick = { ...context, settings: { ...context.settings, gitTimeout: 10 } };
   const ask = (...args: string[]) => askLocal(quick, url, args).catch(() => "");
-  const format = ["--is-shallow-repository", "--show-object-format", "--path-format=absolute"];
-  const said = await ask("rev-parse", ...format, "--git-common-dir");
-  const [isShallow, ids, common = ""] = said?.split("\n") ?? [];
+  const facts = "is-shallow-repository show-object-format path-format=absolute git-common-dir".split(" ");
+  const said = (await ask("rev-parse", ...facts.map((fact) => `--${fact}`))) ?? "";
+  const [isShallow, ids, common = ""] = said.split("\n");
   if (isShallow === "true") return shallowRepository(url);
   if (ids === "sha256") return otherFormat(url);
   const packs = await readdir(join(common, "objects/pack")).catch(() => []);

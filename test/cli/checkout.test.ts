@@ -70,7 +70,7 @@ describe("in a checkout, svc run", () => {
   test.each([
     ["origin's own address, whatever the user's git makes of it", "https://github.com/acme/app.git"],
     ["what the user's git makes of one that no job takes", "mine://acme/app.git"],
-    ["that also of a word", "ext::work acme/app.git"],
+    ["what it makes of a helper's address", "ext::work acme/app.git"],
   ])("takes %s", async (_, written) => {
     await git(checkout, "remote", "set-url", "origin", written);
     await git(checkout, "config", "url.git@elsewhere:.insteadOf", "https://github.com/");
