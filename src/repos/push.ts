@@ -6,10 +6,10 @@ import { poll } from "../lib/wait.ts";
 import { fetchRepo } from "./cache.ts";
 import { capture, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
-import { branchRef, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
+import { branchRef, emptyTree, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
-import { runRemote, type GitContext } from "./git-context.ts";
+import { runGit, runRemote, type GitContext } from "./git-context.ts";
 import { overtaken } from "./host-call.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
@@ -91,12 +91,10 @@ export const tryPush = (context: GitContext, worktree: Worktree): Promise<string
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
     if (await isCheckedOut(context, worktree)) return keptHere(worktree);
     const { tip, push } = await readyToPush(context, worktree);
-    if (tip !== null) await push(["--dry-run", "--force"], `${tip}:${branchRef(worktree)}`);
-    // Without a commit there is nothing to name. git says so once the remote has let it in.
-    else
-      await push(["--dry-run", "--all"]).catch((error: unknown) => {
-        if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
-      });
+    // In an empty repository a commit that nothing names stands for the first one.
+    const first = ["commit-tree", "-m", "Trial", emptyTree];
+    const commit = tip ?? (await runGit(context, worktree.ownDir, first)).stdout.trim();
+    await push(["--dry-run", "--force"], `${commit}:${branchRef(worktree)}`);
     return null;
   });
 

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseRepoUrl } from "../contract/repository-url.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { plainGit } from "./plain-git.fixture.ts";
-import { fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
+import { never, plainGit } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
 import { repoKey } from "./url.ts";
 
 const parse = (url: string): string => parseRepoUrl(url, { allowLocal: true });
@@ -102,4 +102,12 @@ test("a remote whose ids are SHA-256 is refused at the submission, and by whoeve
   );
   await expect(repos.baseLeftOut(path)).rejects.toThrow(/has SHA-256 ids/);
   await expect(fetchInto(repos, path)).rejects.toThrow(/has SHA-256 ids/);
+  // Of one without a commit only a push tells.
+  for (const format of ["sha256", "sha1"]) {
+    await plainGit(place, "init", "--quiet", "--bare", `--object-format=${format}`, format);
+    const worktree = await addTo(repos, await fetchInto(repos, `${place}/${format}`), format);
+    const trying = repos.tryPush(worktree, never).catch(String);
+    if (format === "sha1") expect(await trying).toBeNull();
+    else expect(await trying).toMatch(/has SHA-256 ids.*\nWhat to do: Give a copy/);
+  }
 });
