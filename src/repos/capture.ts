@@ -21,6 +21,7 @@ import { importCaptured } from "./import.ts";
 import { ignoredOf } from "./left-out.ts";
 import { openWorktree } from "./open-worktree.ts";
 import { ownDirectory, type OwnerFile } from "./owner-file.ts";
+import { remoteBranches } from "./ref.ts";
 import { NotCaptured, runtimeFiles, type Worktree } from "./repos.ts";
 import { hasOwnWork, headOf, isReal, withInner } from "./submodule.ts";
 import { restoreUntouched, takeModes } from "./untouched.ts";
@@ -193,13 +194,20 @@ const addAll = async (
   return { kept: [...kept, ...others.map((path) => `git does not take ${shownPath(path)}`)], restored };
 };
 
-/** Removes new files of the agent's CLI, which a `.gitignore` that makes exceptions lets in. */
+/** Removes files of the agent's CLI that `.gitignore` lets in: new ones, and those that neither base nor remote has. */
 const withoutRuntime = async (context: GitContext, adding: Adding, headTree: string): Promise<void> => {
   const plain = runtimeFiles.map((path) => `:(glob)${path.replace(/\/$/, "")}`);
   const under = ["--", ...plain, ...plain.map((path) => `${path}/**`)];
-  const args = ["diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z", headTree];
-  const { stdout } = await runGit(context, adding, [...args, ...under], { encoding: "latin1" });
-  await stageEntries(context, adding, stdout.split("\0").filter(Boolean).map(removed));
+  const args = ["diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z"];
+  const added = async (commit: string): Promise<Set<string>> => {
+    const { stdout } = await runGit(context, adding, [...args, commit, ...under], { encoding: "latin1" });
+    return new Set(stdout.split("\0").filter(Boolean));
+  };
+  let own = await added(adding.baseSha ?? emptyTree);
+  const names = [adding.baseRef, adding.branch].map((name) => `${remoteBranches}${name}`);
+  const there = own.size === 0 ? [] : (await readRefs(adding.cacheDir, names)).values();
+  for (const commit of there) own = own.intersection(await added(commit));
+  await stageEntries(context, adding, [...own.union(await added(headTree))].map(removed));
 };
 
 const removed = (path: string): string => `0 ${"0".repeat(40)}\t${path}`;

@@ -13,6 +13,7 @@ import {
   removeLocks,
   replace,
   restoreGitDirectory,
+  smallTextOf,
   textOf,
 } from "./git-directory.ts";
 import { ownDirectory } from "./owner-file.ts";
@@ -74,8 +75,8 @@ export const readAgentClone = async (context: GitContext, worktree: Worktree, { 
     return { dir, on: branch, head: baseSha, refs, exclude: [], tips: [...refs.values()] };
   }
   await requireOwn(context, worktree);
-  const refs = await readRefs(dir);
-  const text = await textOf(join(dir, "HEAD"));
+  const refs = await readRefs(dir, ["refs"], smallTextOf);
+  const text = await smallTextOf(join(dir, "HEAD"));
   const detached = idIn(text);
   const on = detached === null ? (/^ref: (refs\/\S+)\n?$/.exec(text)?.[1] ?? branch) : null;
   const head = detached ?? refs.get(on ?? "") ?? null;
@@ -99,7 +100,7 @@ const requireOwn = async (context: GitContext, worktree: Worktree): Promise<void
   if (found !== "") refuse(`.git/${shownPath(found.trim()).slice(0, 200)} is no file, or a huge one`);
   const ownDir = ownDirectory(context, worktreeId);
   const own = lendersOf({ ...worktree, ownDir }).map((lender) => join(lender, "objects"));
-  const lenders = (await textOf(join(gitDir, "objects/info/alternates"))).split("\n");
+  const lenders = (await smallTextOf(join(gitDir, "objects/info/alternates"))).split("\n");
   // One that is not there lends nothing: the roots may have been moved.
   const isForeign = (lender: string): boolean =>
     lender !== "" && !own.includes(lender) && (!lender.startsWith("/") || existsSync(lender));
@@ -118,21 +119,21 @@ const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? 
 export type Refs = Map<string, string>;
 
 /** Refs of a git directory of these names or below them. Their objects may be missing. Empty when there is no directory. */
-export const readRefs = async (dir: string, names = ["refs"]): Promise<Refs> => {
+export const readRefs = async (dir: string, names: string[], read = textOf): Promise<Refs> => {
   const loose: Refs = new Map();
   for (const root of names) {
     const place = join(dir, root);
     const files = await readdir(place, { recursive: true, withFileTypes: true }).catch(() => []);
     const paths = files.filter((entry) => entry.isFile()).map((file) => join(file.parentPath, file.name));
     const all = [place, ...paths];
-    const texts = await Promise.all(all.map((path) => textOf(path)));
+    const texts = await Promise.all(all.map((path) => read(path)));
     for (const [nth, path] of all.entries()) {
       const id = idIn(texts[nth] ?? "");
       if (id !== null) loose.set(path.slice(dir.length + 1), id);
     }
   }
   // Read after the files, which git deletes when it has packed them.
-  const packed = (await textOf(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
+  const packed = (await read(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
   const refs = Array.from(packed, ([, id = "", name = ""]) => [pathBytes(name).toString(), id] as const);
   const isWanted = (name: string): boolean =>
     name.includes("/") && isGitName(name) && names.some((root) => `${name}/`.startsWith(`${root}/`));
@@ -143,8 +144,7 @@ export const readRefs = async (dir: string, names = ["refs"]): Promise<Refs> => 
 const longestExclude = 65_536;
 
 const excludedIn = async (context: GitContext, { gitDir, worktreeId }: Worktree): Promise<string[]> => {
-  const apart = await apartOf(ownDirectory(context, worktreeId));
-  const known = new Set(["", ...runtimeFiles, ...apart.map((path) => `/${path}`)]);
+  const known = new Set(["", ...(await hiddenIn(ownDirectory(context, worktreeId)))]);
   const text = (await ownText(join(gitDir, "info", "exclude"))).slice(0, longestExclude);
   const lines = text.split("\n").filter((line) => !line.startsWith("#") && !known.has(line));
   return lines.map((line) => pathBytes(line).toString());
@@ -153,7 +153,7 @@ const excludedIn = async (context: GitContext, { gitDir, worktreeId }: Worktree)
 /** Commits of the stash and of the agent's other worktrees, and those on no branch that were left: only logs name them. */
 const unnamedCommits = async (dir: string): Promise<string[]> => {
   const others = (await readdir(join(dir, "worktrees")).catch(() => [])).map((name) => `worktrees/${name}/`);
-  const read = (name: string): Promise<string> => textOf(join(dir, name));
+  const read = (name: string): Promise<string> => smallTextOf(join(dir, name));
   const heads = await Promise.all(others.map((name) => read(`${name}HEAD`)));
   const logs = await Promise.all(["", ...others].map((name) => read(`${name}logs/HEAD`)));
   const stashed = (await read("logs/refs/stash")).matchAll(/^[0-9a-f]{40} ([0-9a-f]{40}) /gm);
@@ -192,8 +192,7 @@ export const writeClone = async (
   await restoreGitDirectory(context, gitDir, basicsOf(worktree));
   await removePlanted(gitDir);
   // The agent's own `git add` leaves them out.
-  const apart = (await apartOf(ownDir)).map((path) => `/${path}`);
-  const lines = new Set([...apart, ...runtimeFiles, ...(here?.exclude ?? [])]);
+  const lines = new Set([...(await hiddenIn(ownDir)), ...(here?.exclude ?? [])]);
   await replace(join(gitDir, "info", "exclude"), [...lines, ""].join("\n"));
   await removeLocks(gitDir);
   await borrowObjects(gitDir, lendersOf(worktree));
@@ -304,15 +303,14 @@ export const apartOf = async (ownDir: string): Promise<string[]> => [
   ...(await textOf(join(ownDir, "apart"))).split("\n").filter((path) => path !== ""),
 ];
 
+/** Patterns that the service hides from git in a worktree. */
+const hiddenIn = async (ownDir: string) =>
+  (await apartOf(ownDir)).map((path) => `/${path}`).concat(runtimeFiles);
+
 /** Files that nothing but the agent's `info/exclude` hides. The index must have all others. Paths are bytes. */
 export const hiddenByAgent = async (context: GitContext, worktree: Worktree): Promise<string[]> => {
-  const left = [...runtimeFiles, ...(await apartOf(worktree.ownDir)).map((path) => `/${path}`)];
-  const options = [
-    "--others",
-    "--exclude-per-directory=.gitignore",
-    ...left.map((each) => `--exclude=${each}`),
-  ];
-  return listFiles(context, worktree, ...options);
+  const left = (await hiddenIn(worktree.ownDir)).map((each) => `--exclude=${each}`);
+  return listFiles(context, worktree, "--others", "--exclude-per-directory=.gitignore", ...left);
 };
 
 /** Has no commit have these paths, too. They are plain: see `cache.paths` of a setup. */

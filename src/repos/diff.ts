@@ -25,14 +25,10 @@ export const diffChange = (context: GitContext, request: DiffRequest): Promise<D
     const owned = worktreeId === null ? null : await readOwner(context, worktreeId);
     const cacheDir = cacheGitDir(context, repoUrl === "" ? null : repoKey(repoUrl));
     // Without saved work where git goes behind the wall.
-    const lenders = [
-      cacheDir,
-      head === null ? [] : savedDirOf(cacheDir),
-      owned?.worktree.ownDir ?? [],
-    ].flat();
-    return await withBorrower(context, lenders, (gitDir) =>
-      compareIn(context, { gitDir, cacheDir, owned, request }),
-    );
+    const saved = head === null ? [] : savedDirOf(cacheDir);
+    const lenders = [cacheDir, saved, owned?.worktree.ownDir ?? []].flat();
+    const compared = (gitDir: string) => compareIn(context, { gitDir, cacheDir, owned, request });
+    return await withBorrower(context, lenders, compared);
   });
 
 const compareIn = async (context: GitContext, scratch: Scratch): Promise<Diff | null> => {

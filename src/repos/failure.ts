@@ -65,6 +65,11 @@ const largerDisk = "Free some space, or point SERVICE_REPOS_ROOT and SERVICE_WOR
 const knownFailures = (isPath: boolean): Known[] => [
   [overtaken, "the branch there changes again and again.", "Wait until nobody else pushes to it.", true],
   [
+    /does not support this repository's hash algorithm/,
+    "the repository has SHA-256 ids, and only those with SHA-1 ids are supported.",
+    "Give a copy of it that has them (git init --object-format=sha1).",
+  ],
+  [
     /denying non-fast-forward|cannot force-push/i,
     "the remote lets nobody rewrite the branch.",
     'Allow it there, or keep its commits: svc continue JOB "Merge what the remote has of the branch".',

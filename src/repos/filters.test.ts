@@ -1,3 +1,4 @@
+import { symlink } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { never, plainGit, write } from "./plain-git.fixture.ts";
 import { addTo, fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
@@ -52,6 +53,29 @@ test.each([
   expect(await plainGit(remote.url, "branch", "--list", "service/*")).toBe("");
 });
 
+test.for<[string, Record<string, string | null>, string]>([
+  ["a moved file", { "config/db.yml": null, "vault/db.yml": "password: hunter2\n" }, "vault/db.yml"],
+  ["a copy of what the base has", { "vault/copy": "password: hunter2\n" }, "vault/copy"],
+  ["one content at two paths", { "docs/a": "the same\n", "vault/z": "the same\n" }, "vault/z"],
+])("plain text that is known elsewhere is not pushed either: %s", async ([, changes, path]) => {
+  // The filter is known by its own files, however many files other filters have.
+  const attributes = "analysis/** filter=nbstripout\nvault/** filter=ours\n";
+  const many = (top: string, text: string) =>
+    Object.fromEntries(Array.from({ length: 101 }, (_, nth) => [`${top}${nth}`, text]));
+  const { remote, commit, push } = await filtered(attributes, {
+    ...many("analysis/", "{}\n"),
+    ...many("vault/.keep", ""),
+    "config/db.yml": "password: hunter2\n",
+    "vault/a": "\0\u0003x",
+  });
+  await commit(changes);
+  await commit({ [path]: null });
+  await expect(push()).rejects.toThrow(
+    `plain text in the job's commits, and its filter does not run here: ${path} (`,
+  );
+  expect(await plainGit(remote.url, "branch", "--list", "service/*")).toBe("");
+});
+
 test("what is stored as before, and other files of such a repository, are pushed without a word", async () => {
   const attributes = "secrets/** filter=git-crypt\nsensitive/* filter=crypt\n*.bin filter=lfs\n-x -filter\n";
   const { worktree, commit, push } = await filtered(attributes, {
@@ -59,6 +83,7 @@ test("what is stored as before, and other files of such a repository, are pushed
     "sensitive/a": base64,
   });
   await plainGit(worktree.path, "mv", "secrets/a", "secrets/b");
+  await symlink("../README.md", `${worktree.path}/secrets/link`);
   await commit({
     "sensitive/b": `${base64}more`,
     "README.md": "plain\n",

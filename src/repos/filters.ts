@@ -3,7 +3,7 @@ import { emptyTree } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit, runGitOrNull } from "./git-context.ts";
 import { indexOfTree } from "./git-index.ts";
-import { listNewObjects, readObjects } from "./new-objects.ts";
+import { listNewFiles, readObjects } from "./new-objects.ts";
 import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
 
@@ -31,20 +31,23 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
     const grep = ["grep", ...options, ...trees, "--", ":(glob)**/.gitattributes"];
     const declared = filtersIn((await runGitOrNull(context, ownDir, grep))?.stdout ?? "");
     if (declared.every((name) => name === "lfs")) return [];
-    const added = (await listNewObjects(context, worktree, { tip, only: "blob" })).split("\n");
-    const format = "--format=%(objecttype) %(objectname) %(path)";
-    const listing = ["ls-tree", "-r", "-z", "--full-tree", format, baseSha ?? emptyTree];
+    const added = await listNewFiles(context, worktree, tip);
+    const listing = ["ls-tree", "-r", "-z", "--full-tree", baseSha ?? emptyTree];
     const { stdout } = await runGit(context, ownDir, listing, { encoding: "latin1" });
-    const based = stdout.split("\0").flatMap((line) => (line.startsWith("blob ") ? [line.slice(5)] : []));
+    const found = stdout.matchAll(/(?:^|\0)100\d{3} blob (\w{40})\t([^\0]+)/g);
+    const based = Array.from(found, ([, id, path]) => `${id} ${path}`);
     // What the base encrypts stays to be encrypted, also when the agent has changed .gitattributes.
     const filters = await filtersBy(context, worktree, trees, [...added, ...based]);
     // A path with a line break would be two objects.
     const isFiltered = (line: string): boolean => filters.has(line.slice(41)) && !line.includes("\n");
-    const [fresh, old] = [added.filter(isFiltered), based.filter(isFiltered).slice(0, 100)];
+    const fresh = [...new Set(added).difference(new Set(based))].filter(isFiltered);
+    const telling = based.filter((line) => isFiltered(line) && !isSilent.test(line));
+    const byFilter = Map.groupBy(telling, (line) => filters.get(line.slice(41)));
+    const old = [...byFilter.values()].flatMap((lines) => lines.slice(0, 100));
     const files = await readHeads(context, worktree, [...fresh, ...old], filters);
     const [heads, before] = [files.slice(0, fresh.length), files.slice(fresh.length)];
     const encrypts = (name: string): boolean => {
-      const known = before.filter((file) => file.name === name && file.head !== "" && !isAttributes(file));
+      const known = before.filter((file) => file.name === name);
       return cipherNames.test(name) || (known.length > 0 && known.every(({ head }) => !isText(head)));
     };
     const plain = heads.filter(({ name, head }) => encrypts(name) && isPlain(name, head));
@@ -55,7 +58,8 @@ export const checkFilters = (context: GitContext, worktree: Worktree, tip: strin
 
 const cipherNames = /^(git-?crypt|git-agecrypt|crypt|transcrypt)\b/;
 
-const isAttributes = ({ path }: File): boolean => /(^|\/)\.gitattributes$/.test(path);
+/** Lines of files that do not tell whether a filter encrypts: those without a byte, and rules. */
+const isSilent = /^e69de29bb2d1d6434b8b29ae775ad8c2e48c5391 |[ /]\.gitattributes$/;
 
 /** git's own rule. */
 const isText = (head: string): boolean => !head.includes("\0");

@@ -60,7 +60,7 @@ export const restoreGitDirectory = async (
   const config = canonicalConfig(settings, basics);
   const [configFile, headFile] = [join(gitDir, "config"), join(gitDir, "HEAD")];
   if ((await smallTextOf(configFile, "utf8")) !== config) await replace(configFile, config);
-  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test((await smallTextOf(headFile)) ?? ""))
+  if (!/^(ref: refs\/\S+|[0-9a-f]{40})\n?$/.test(await smallTextOf(headFile)))
     await replace(headFile, `ref: ${head}\n`);
 };
 
@@ -98,7 +98,7 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
   const file = join(gitDir, "objects", "info", "alternates");
   const paths = lenders.map((lender) => join(lender, "objects"));
   const text = paths.map((path) => (existsSync(path) ? `${path}\n` : "")).join("");
-  if ((await smallTextOf(file, "utf8")) === text) return;
+  if (text !== "" && (await smallTextOf(file, "utf8")) === text) return;
   await makeDirectory(gitDir, "objects/info");
   await replace(file, text);
 };
@@ -107,17 +107,13 @@ export const borrowObjects = async (gitDir: string, lenders: readonly string[]):
 export const textOf = (path: string, encoding: BufferEncoding = "latin1"): Promise<string> =>
   readFile(path, { encoding, flag: nonBlocking.read }).catch(() => "");
 
-/** Returns null where nothing is, or what an agent may have put there: a link, a file over 64 MiB, or no file at all. */
-export const smallTextOf = async (
-  path: string,
-  encoding: BufferEncoding = "latin1",
-): Promise<string | null> => {
+/** Empty where nothing is, or what an agent may have put there: a link, a file over 64 MiB, or no file at all. */
+export const smallTextOf = async (path: string, encoding: BufferEncoding = "latin1"): Promise<string> => {
   const file = await open(path, nonBlocking.read | constants.O_NOFOLLOW).catch(() => null);
   try {
     const stats = await file?.stat();
-    return file !== null && stats?.isFile() === true && stats.size <= 2 ** 26
-      ? await file.readFile(encoding)
-      : null;
+    const isSmall = stats?.isFile() === true && stats.size <= 2 ** 26;
+    return file !== null && isSmall ? await file.readFile(encoding) : "";
   } finally {
     await file?.close();
   }

@@ -56,11 +56,12 @@ const findOrOpen = (
   context: GitContext,
   repo: HostedRepo,
   { worktree: { branch }, isDraft, title, body, base }: PullRequest & { base: string },
-): Promise<{ url: string; reason: string | null }> =>
-  callHost(context.signal, async () => {
+): Promise<{ url: string; reason: string | null }> => {
+  let head = `${repo.owner}:${branch}`;
+  return callHost(context.signal, async () => {
     const pulls = `repos/${nameOf(repo)}/pulls`;
-    const head = encodeURIComponent(`${repo.owner}:${branch}`);
-    const [open] = z.array(Pull).parse(await api(context, repo, `${pulls}?state=open&head=${head}`));
+    const listed = await api(context, repo, `${pulls}?state=open&head=${encodeURIComponent(head)}`);
+    const [open] = z.array(Pull).parse(listed);
     if (open !== undefined) {
       const undo = ["pr", "ready", String(open.number), "--undo", "--repo", `${repo.host}/${nameOf(repo)}`];
       if (isDraft && !open.draft) await gh(context, repo, undo);
@@ -71,9 +72,14 @@ const findOrOpen = (
     // The host takes 256 characters of title and 65,536 of body.
     const text = { title: title.slice(0, 256), body: body.slice(0, 65_000) };
     const input = { head: branch, base, draft: isDraft, ...text };
-    const made = Pull.parse(await api(context, repo, pulls, { method: "POST", input }));
-    return { url: made.html_url, reason: null };
+    const made = await api(context, repo, pulls, { method: "POST", input }).catch((error: unknown) => {
+      // The owner may have another name by now.
+      head = /pull request already exists for (\S+)\./.exec(String(error))?.[1] ?? head;
+      throw error;
+    });
+    return { url: Pull.parse(made).html_url, reason: null };
   });
+};
 
 const Pull = z.object({
   html_url: z.string(),
@@ -189,14 +195,14 @@ const api = async (
   return JSON.parse(answerOf(await gh(context, repo, [...args, ...body], JSON.stringify(input))).body);
 };
 
-/** What `gh api --include` has printed of the host's answer. `status` 0: there is none. */
+/** What `gh api --include` has printed of the host's answer. `status` 0: there is none, or none of a refusal. */
 export const answerOf = (output: string) => {
   const [head = "", ...body] = output.split(/\r?\n\r?\n/);
   const headers = Array.from(head.matchAll(/^([\w-]+): *(.*?)\r?$/gm), ([, name = "", value = ""]) => [
     name.toLowerCase(),
     value,
   ]);
-  const status = Number(/^HTTP\/[\d.]+ (\d+)/.exec(head)?.[1] ?? 0);
+  const status = Number(/^HTTP\/[\d.]+ ([45]\d\d)/.exec(head)?.[1] ?? 0);
   return { status, headers: Object.fromEntries(headers) as Record<string, string>, body: body.join("\n\n") };
 };
 

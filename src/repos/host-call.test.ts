@@ -53,6 +53,10 @@ test("a limit ends when the host says, in seconds or as a date; one without an e
   expect(secondsOf(429, { "retry-after": "30" })).toBe(30);
   expect(Math.abs(Number(secondsOf(429, { "retry-after": inAnHour })) - 3600)).toBeLessThan(3);
   expect(Math.abs(Number(secondsOf(403, { "retry-after": inAnHour })) - 3600)).toBeLessThan(3);
+  const far = [{ "retry-after": "1e300" }, { "retry-after": "Fri, 31 Dec 2099 23:59:59 GMT" }];
+  const reset = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "99999999999999" };
+  expect([...far, reset].map((headers) => secondsOf(403, headers))).toEqual([3600, 3600, 3600]);
+  expect(secondsOf(403, { "x-ratelimit-remaining": "0" })).toBe(false);
   const secondary = "gh: You have exceeded a secondary rate limit (HTTP 403)";
   expect(secondsOf(403, { "x-ratelimit-remaining": "4000" }, secondary)).toBe(61);
   expect(secondsOf(403, {})).toBe(false);

@@ -26,15 +26,17 @@ type Refusal = z.infer<typeof Refusal>;
 /** What a host has answered; null: the error is of another kind. */
 export const refusalOf = (error: unknown): Refusal | null => Refusal.safeParse(error).data ?? null;
 
-/** When a rate limit that the host names ends, ms since the epoch; 0: it names none. */
+/** When a rate limit that the host names ends, ms since the epoch, and in an hour at most; 0: it names none. */
 export const limitOf = (error: unknown): number => {
   const refusal = refusalOf(error);
   if (refusal === null || ![403, 429, 503].includes(refusal.status)) return 0;
   const headers = refusal.response?.headers ?? {};
   const said = headers["retry-after"];
   const after = Number(said) || (Date.parse(String(said)) - Date.now()) / 1000;
-  if (after > 0) return Date.now() + after * 1000;
-  if (String(headers["x-ratelimit-remaining"]) === "0") return Number(headers["x-ratelimit-reset"]) * 1000;
+  const isSpent = String(headers["x-ratelimit-remaining"]) === "0";
+  const reset = isSpent ? Number(headers["x-ratelimit-reset"]) * 1000 : 0;
+  const at = after > 0 ? Date.now() + after * 1000 : reset;
+  if (at > 0) return Math.min(at, Date.now() + 3_600_000);
   // GitHub asks for a minute at least.
   return /secondary rate limit/i.test(refusal.message) ? Date.now() + 61_000 : 0;
 };
@@ -51,9 +53,9 @@ export const overtaken =
 const lasting =
   /returned error: 4(?!29)\d\d|SSL certificate|Authentication failed|rejected\] \((?!Internal Server Error)/;
 
-/** GitHub does not know a branch at once that was pushed a moment ago. */
+/** GitHub does not know at once a branch that was pushed, or lists a pull request that was opened, a moment ago. */
 const isEarly = (text: string): boolean =>
-  /No commits between|Head ref must be a branch|Head sha can't be blank|field: head/.test(text) &&
+  /No commits between|already exists for|Head ref must be|Head sha can't be blank|field: head/.test(text) &&
   !/Base (ref|sha)|field: base/.test(text);
 
 /**
@@ -63,7 +65,7 @@ const isEarly = (text: string): boolean =>
  * |------------------------------------------------------------|----------|
  * | answers 5xx or 429, or 403 with the end of a rate limit    | yes      |
  * | answers 422 because it does not know the pushed branch yet | yes      |
- * | cannot be reached, or breaks off                           | yes      |
+ * | cannot be reached, or breaks off, also within its JSON     | yes      |
  * | answers anything else                                      | no       |
  */
 export const mayPass = (error: unknown): boolean => {
@@ -73,6 +75,7 @@ export const mayPass = (error: unknown): boolean => {
   if (refusal !== null) return refusal.status >= 500 || refusal.status === 429 || limitOf(error) > 0;
   if (error instanceof GitError)
     return error.ended === "exited" && unreachable.test(error.said) && !lasting.test(error.said);
+  if (error instanceof SyntaxError) return true;
   return error instanceof Error && error.cause !== undefined && mayPass(error.cause);
 };
 

@@ -25,8 +25,7 @@ export const askGitHost = async ({ settings, env, signal }: Request): Promise<Ho
   const isApp = settings.gitHostAppId !== null && token !== settings.gitHostToken;
   const path = isApp ? "installation/repositories?per_page=1" : "user";
   const ask = () => runGh({ settings, env, signal }, ["api", "--include", path], { token });
-  const output = await callHost(signal, ask);
-  const { headers, body } = answerOf(output);
+  const { headers, body } = answerOf(await callHost(signal, ask));
   const { login } = Answer.parse(JSON.parse(body));
   const { date } = headers;
   return {

@@ -232,6 +232,8 @@ test("objects that a local repository lacks are not brought by a program that it
   await rm(join(url, "objects", blob.slice(0, 2), blob.slice(2)));
   const { repos } = await makeRepos();
   await expect(fetchInto(repos, url)).rejects.toThrow("Could not fetch");
+  await write(url, { "objects/pack/pack-1.promisor": "" });
+  await expect(repos.checkLocalRepository(url)).rejects.toThrow("is a partial clone");
   expect(trap.sprung()).toBe(false);
 });
 

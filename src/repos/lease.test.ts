@@ -82,6 +82,19 @@ test("commits of others stay: a push names those that it would leave behind, and
   await expect(push()).rejects.toThrow('"a change" by someone');
 });
 
+test("a commit of others that the agent took in itself, before the service knew of it, stays theirs", async () => {
+  const { remote, worktree, first, theirs, again, push, git, tip, atRemote } = await pushedTwice();
+  await theirs("theirs.txt");
+  await git("pull", "--quiet", "--ff-only", remote.url, worktree.branch);
+  await commitFile(worktree.path, "mine.txt");
+  await push();
+  expect(await atRemote()).toBe(await tip());
+  await again();
+  await git("reset", "--quiet", "--hard", first);
+  await commitFile(worktree.path, "anew.txt");
+  await expect(push()).rejects.toThrow(/commits of others.*"a change" by someone\.\n/);
+});
+
 test("what a host makes to update a branch, a merge without changes of its own, is no work of others", async () => {
   const { remote, worktree, theirs, again, push, git, tip, atRemote } = await pushedTwice();
   await remote.commit({ "main.txt": "1\n" });
@@ -143,4 +156,27 @@ test("a follow-up may name another base; one that is gone is replaced by the def
     "main",
     expect.stringContaining('"dev" is no longer at the remote'),
   ]);
+});
+
+test("a branch that is checked out in a local repository is known by every form of the repository's address", async () => {
+  const { repos, remote, root } = await makeWorktree();
+  const [app, bare] = [`${root}/my app`, remote.url.replace(/\.git$/, "")];
+  await plainGit(root, "clone", "--quiet", remote.url, app);
+  await plainGit(app, "worktree", "add", "--quiet", "-b", "service/linked", `${root}/linked app`);
+  await plainGit(remote.url, "worktree", "add", "--quiet", "-b", "service/bare", `${root}/other`);
+  await plainGit(app, "checkout", "--quiet", "-b", "service/own");
+  const at = `file://${root}/`;
+  for (const [url, id, isThere] of [
+    [`${at}my%20app`, "own", true],
+    [`${at}linked%20%61pp`, "linked", true],
+    [bare, "bare", true],
+    [`${at}my%20app`, "free", false],
+  ] as const) {
+    const repo = await fetchInto(repos, url);
+    const warning = await repos.tryPush(await addTo(repos, repo, id), never);
+    expect([id, warning?.includes("is checked out in") ?? false]).toEqual([id, isThere]);
+  }
+  await plainGit(app, "config", "hook.x.command", "touch x");
+  const worktree = await addTo(repos, await fetchInto(repos, `${at}my%20app`), "more");
+  await expect(repos.tryPush(worktree, never)).rejects.toThrow("has hooks in its configuration");
 });

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { appendFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { branchRef, readRefs, remoteRefs } from "./clone.ts";
 import { runGit, type GitContext } from "./git-context.ts";
 import { textOf } from "./git-directory.ts";
@@ -80,9 +81,11 @@ export const pushedDirectory = (cacheDir: string): string => join(dirname(cacheD
 const pushedFile = (worktree: Worktree): string =>
   join(pushedDirectory(worktree.cacheDir), createHash("sha256").update(branchRef(worktree)).digest("hex"));
 
-/** Notes commits as the service's own before they are pushed: after a crash they might count as those of others. */
-export const noteOwn = async (worktree: Worktree, ids: readonly string[]): Promise<void> => {
-  if (ids.length === 0) return;
-  await mkdir(pushedDirectory(worktree.cacheDir), { recursive: true, mode: 0o700 });
-  await appendFile(pushedFile(worktree), ids.map((id) => `${id}\n`).join(""));
+/** Notes commits as the service's own before a push, because of crashes; resolves to what takes it back: they may be others'. */
+export const noteOwn = async (worktree: Worktree, ids: readonly string[]): Promise<() => Promise<void>> => {
+  const file = pushedFile(worktree);
+  const before = await textOf(file);
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  await appendFile(file, ids.map((id) => `${id}\n`).join(""));
+  return () => writeFileAtomic(file, before, 0o644);
 };

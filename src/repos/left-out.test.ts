@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { commitFile, never, plainGit, write } from "./plain-git.fixture.ts";
-import { addTo, makeRemote, makeWorktree } from "./repos.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeWorktree } from "./repos.fixture.ts";
 import type { Repos, Worktree } from "./repos.ts";
 
 /** Whatever is written from now on is the agent's: file times are as exact as the kernel's clock. */
@@ -60,6 +60,33 @@ test("the same where a .gitignore makes exceptions; what is tracked of them may 
   await repos.commitAll(worktree, "work", never);
   const changed = await plainGit(path, "show", "--name-status", "--format=", "HEAD");
   expect(changed).toBe("M\t.claude/checkpoints/a.md\nD\t.claude/checkpoints/b.md\nA\t.claude/settings.json");
+});
+
+test("what the agent's own commits have of them goes, and what others have committed stays", async () => {
+  const { repos, remote, repo, worktree } = await makeWorktree({
+    ".gitignore": "*\n!*/\n!*.json\n!.gitignore\n",
+  });
+  const { path } = worktree;
+  const theirs = { ".claude/first-run/x.json": "1\n", ".claude/worktrees/a.json": "{}\n" };
+  await remote.commit(theirs);
+  await fetchInto(repos, repo.url);
+  await plainGit(path, "fetch", "--quiet", remote.url, "main");
+  await plainGit(path, "merge", "--quiet", "--ff-only", "FETCH_HEAD");
+  const files = [
+    ".claude/checkpoints/b.json",
+    ".claude/scheduled_tasks.json",
+    "é/.claude/agent-registry.json",
+  ];
+  await write(path, Object.fromEntries([...files, ".claude/settings.json"].map((name) => [name, "{}\n"])));
+  await plainGit(path, "add", "--force", "--all");
+  await plainGit(path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message=mine");
+  await write(path, { ".claude/mailbox/new.json": "{}\n" });
+  const { paths } = await repos.inspect(worktree, never);
+  expect(paths.toSorted()).toEqual([...Object.keys(theirs), ".claude/settings.json"].toSorted());
+  const tip = await repos.commitAll(worktree, "work", never);
+  const gone = await plainGit(path, "-c", "core.quotePath=false", "show", "--name-status", "--format=", tip);
+  expect(gone).toBe(files.map((name) => `D\t${name}`).join("\n"));
+  expect(await repos.inspect(worktree, never)).toMatchObject({ dirty: false, kept: [] });
 });
 
 test("what the agent's info/exclude hides is left out and named, also after a commit of the service", async () => {

@@ -1,8 +1,8 @@
-import { readRefs, remoteRefs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { type GitContext, runGit } from "./git-context.ts";
 import { pathBytes } from "./path-bytes.ts";
 import { RepoError, type Worktree } from "./repos.ts";
+import { remoteIds } from "./saved.ts";
 
 export type NewObjects = {
   tip: string;
@@ -15,23 +15,27 @@ export type NewObjects = {
 /** Reads the objects that a push of the commit would bring: messages, names of files, contents, targets of links. */
 export const readNewObjects = (context: GitContext, worktree: Worktree, asked: NewObjects): Promise<void> =>
   attempt(context, "push_failed", "read the commits that are to be pushed", async () => {
-    const input = pathBytes(await listNewObjects(context, worktree, asked));
-    await readObjects(context, worktree.ownDir, { ...asked, input });
+    const listed = await listNew(context, worktree, ["rev-list", "--objects", asked.tip]);
+    await readObjects(context, worktree.ownDir, { ...asked, input: pathBytes(listed) });
   });
 
-/** The objects that a push of the commit would bring, a line each: an id and, of files, a space and a path in bytes. */
-export const listNewObjects = async (
-  context: GitContext,
-  { ownDir, cacheDir, baseSha }: Worktree,
-  { tip, only }: { tip: string; only?: "blob" },
-): Promise<string> => {
-  const there = [baseSha, ...(await readRefs(cacheDir, remoteRefs)).values()].filter((id) => id !== null);
-  const input = [tip, ...new Set(there.map((id) => `^${id}`)), ""].join("\n");
-  const list = ["rev-list", "--objects", "--stdin", ...(only ? [`--filter=object:type=${only}`] : [])];
-  return (await runGit(context, ownDir, list, { input, encoding: "latin1" })).stdout;
+/** Each file, no link, that such a push puts at a path, also if it is known elsewhere: an id, a space and a path in bytes. */
+export const listNewFiles = async (context: GitContext, worktree: Worktree, tip: string) => {
+  const log = "log --format= --raw --root -c -r -z --no-renames --no-abbrev".split(" ");
+  const raw = await listNew(context, worktree, [...log, tip]);
+  // Of a merge, the modes and ids of all parents stand before its own.
+  const entries = raw.matchAll(/:(?:\d{6} )+(\d{3})\d{3} (?:\w{40} )+(\w{40}) [A-Z]+\0([^\0]+)\0/g);
+  return Array.from(entries).flatMap(([, kind, id, path]) => (kind === "100" ? [`${id} ${path}`] : []));
 };
 
-/** `input`: lines of `listNewObjects`. */
+/** What git lists of the commits that a push would bring. */
+const listNew = async (context: GitContext, { ownDir, cacheDir, baseSha }: Worktree, list: string[]) => {
+  const there = [baseSha ?? [], ...(await remoteIds(cacheDir))].flat();
+  const input = there.map((id) => `^${id}\n`).join("");
+  return (await runGit(context, ownDir, [...list, "--stdin"], { input, encoding: "latin1" })).stdout;
+};
+
+/** `input`: a line for each: an id and, of files, a space and a path in bytes. */
 export const readObjects = async (
   context: GitContext,
   where: string,

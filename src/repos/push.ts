@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
@@ -7,10 +6,10 @@ import { poll } from "../lib/wait.ts";
 import { fetchRepo } from "./cache.ts";
 import { capture, unsavedCommits } from "./capture.ts";
 import { makeDirectory } from "./git-directory.ts";
-import { branchRef, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
+import { branchRef, emptyTree, hasDirectory, hiddenByAgent, readRefs, type Refs } from "./clone.ts";
 import { attempt } from "./failure.ts";
 import { checkFilters } from "./filters.ts";
-import { isLocal, runGit, runGitOrNull, runRemote, unlessRefused, type GitContext } from "./git-context.ts";
+import { runGit, runRemote, type GitContext } from "./git-context.ts";
 import { overtaken } from "./host-call.ts";
 import { importCommits } from "./import.ts";
 import { compareWithRemote, noteOwn, tipAtRemote } from "./lease.ts";
@@ -19,6 +18,7 @@ import { readOwner, writeOwner } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { RepoError, savedDirOf, type Worktree } from "./repos.ts";
 import { saveRefs } from "./saved.ts";
+import { askLocal } from "./url.ts";
 
 /** Pushes the branch alone. `isPushed` false: it is checked out there, and was saved here. @throws RepoError `push_failed` */
 export const pushBranch = (context: GitContext, worktree: Worktree) =>
@@ -57,14 +57,15 @@ const pushUnderLease = async (
     const theirs = await tipAtRemote(worktree);
     const { lost, own } = await compareWithRemote(context, worktree, { tip, theirs });
     if (lost.length > 0) throw new RepoError("push_failed", leavesBehind(branch, lost));
-    await noteOwn(worktree, own);
+    const forgetOwn = await noteOwn(worktree, own);
     if (await isCheckedOut(context, worktree)) return false;
     try {
       await push(["--porcelain", `--force-with-lease=${ref}:${theirs ?? ""}`], `${tip}:${ref}`);
       return true;
     } catch (error) {
-      const isStale = error instanceof GitError && overtaken.test(error.said);
-      if (!isStale || tries === 3) throw error;
+      if (!(error instanceof GitError) || !overtaken.test(error.said)) throw error;
+      await forgetOwn();
+      if (tries === 3) throw error;
       await fetchRepo(context, { url, allowLocal: true });
     }
   }
@@ -90,22 +91,17 @@ export const tryPush = (context: GitContext, worktree: Worktree): Promise<string
   attempt(context, "push_failed", `push to ${worktree.repoUrl}, so the agent was not started`, async () => {
     if (await isCheckedOut(context, worktree)) return keptHere(worktree);
     const { tip, push } = await readyToPush(context, worktree);
-    if (tip !== null) await push(["--dry-run", "--force"], `${tip}:${branchRef(worktree)}`);
-    // Without a commit there is nothing to name. git says so once the remote has let it in.
-    else
-      await push(["--dry-run", "--all"]).catch((error: unknown) => {
-        if (!(error instanceof GitError) || !error.said.includes("No refs in common")) throw error;
-      });
+    // In an empty repository a commit that nothing names stands for the first one.
+    const first = ["commit-tree", "-m", "Trial", emptyTree];
+    const commit = tip ?? (await runGit(context, worktree.ownDir, first)).stdout.trim();
+    await push(["--dry-run", "--force"], `${commit}:${branchRef(worktree)}`);
     return null;
   });
 
 /** Whether a local repository, or a worktree of it, has the branch checked out. git takes no push to it then. */
 const isCheckedOut = async (context: GitContext, worktree: Worktree): Promise<boolean> => {
-  const { repoUrl: url } = worktree;
-  if (!isLocal(url)) return false;
-  const list = ["-C", url.replace(/^file:\/\//, ""), "worktree", "list", "--porcelain"];
-  const listed = await unlessRefused(runGit(context, null, list), () => null);
-  return listed?.stdout.split("\n").includes(`branch ${branchRef(worktree)}`) === true;
+  const listed = await askLocal(context, worktree.repoUrl, ["worktree", "list", "--porcelain"]);
+  return listed?.split("\n").includes(`branch ${branchRef(worktree)}`) === true;
 };
 
 /** What pushes, and the tip of the branch. */
@@ -126,17 +122,10 @@ const readyToPush = async (context: GitContext, worktree: Worktree) => {
 
 /** Refuses a local repository with hooks in its configuration (git 2.54): no option of git turns all of them off. */
 const refuseConfiguredHooks = async (context: GitContext, url: string): Promise<void> => {
-  const path = url.replace(/^file:\/\//, "");
-  if (!path.startsWith("/")) return;
-  // The places where git looks for a repository of this path.
-  for (const gitDir of [`${path}/.git`, path, `${path}.git/.git`, `${path}.git`]) {
-    if (!existsSync(join(gitDir, "config"))) continue;
-    const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
-    const variables = { GIT_DIR: gitDir };
-    if ((await runGitOrNull(context, null, args, { variables })) === null) continue;
-    const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them from ${gitDir}/config, or give an https or ssh URL.`;
-    throw new RepoError("push_failed", message);
-  }
+  const args = ["config", "--name-only", "--get-regexp", "^hook\\."];
+  if ((await askLocal(context, url, args)) === null) return;
+  const message = `The repository ${url} has hooks in its configuration (hook.*), which would run as the service's user. Remove them there, or give an https or ssh URL.`;
+  throw new RepoError("push_failed", message);
 };
 
 /** A push is done when the remote shows it. Some servers need a moment. */

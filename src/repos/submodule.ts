@@ -72,7 +72,7 @@ export const hasUnsaved = async (context: GitContext, worktree: Worktree, path: 
 
 /** Empty: there is no such file, it has more than 64 MiB, or a link leads to it. */
 export const ownText = async (file: string): Promise<string> =>
-  ((await isReal(file)) ? await smallTextOf(file) : null) ?? "";
+  (await isReal(file)) ? await smallTextOf(file) : "";
 
 /** Whether there is something, and no link on the way. */
 export const isReal = async (path: string): Promise<boolean> =>

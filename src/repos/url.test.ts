@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseRepoUrl } from "../contract/repository-url.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { plainGit } from "./plain-git.fixture.ts";
-import { fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
+import { never, plainGit } from "./plain-git.fixture.ts";
+import { addTo, fetchInto, makeRemote, makeRepos } from "./repos.fixture.ts";
 import { repoKey } from "./url.ts";
 
 const parse = (url: string): string => parseRepoUrl(url, { allowLocal: true });
@@ -60,14 +60,23 @@ test("a local repository that no job can be fetched from is refused with what to
   await clone("partial", "--filter=blob:none", "--no-checkout");
   await clone("partial.git", "--filter=blob:none", "--bare");
   await clone("whole", "--filter=blob:limit=1m");
+  await clone("treeless", "--filter=tree:0");
   await plainGit(place, "init", "--quiet", "--object-format=sha256", "other");
   await plainGit(place, "init", "--quiet", "--bare", "--object-format=sha256", "other-bare.git");
   for (const name of ["shallow", "linked"])
     expect(await refusal(`${place}/${name}`)).toMatch(/is shallow.*git fetch --unshallow/);
-  for (const url of [`${place}/partial`, `file://${place}/partial`, `${place}/partial.git`])
+  for (const url of [
+    `${place}/partial`,
+    `file://${place}/p%61rtial`,
+    `${place}/partial.git`,
+    `${place}/treeless`,
+  ])
     expect(await refusal(url)).toMatch(/is a partial clone .*git fetch --refetch --no-filter/);
   for (const name of ["other", "other-bare", "other-bare.git"])
     expect(await refusal(`${place}/${name}`)).toMatch(/has SHA-256 ids/);
+  expect(await refusal(`file://${place}/%6fther`)).toMatch(/has SHA-256 ids/);
+  expect(await refusal(`file://${place}/s%68allow`)).toMatch(/is shallow/);
+  expect(await refusal(`file://${place}/not%20there`)).toMatch(/There is no git repository at/);
   expect(await refusal(`${place}/whole`)).toBeNull();
   expect(await refusal(remote.url)).toBeNull();
   // What the advice says helps.
@@ -93,4 +102,12 @@ test("a remote whose ids are SHA-256 is refused at the submission, and by whoeve
   );
   await expect(repos.baseLeftOut(path)).rejects.toThrow(/has SHA-256 ids/);
   await expect(fetchInto(repos, path)).rejects.toThrow(/has SHA-256 ids/);
+  // Of one without a commit only a push tells.
+  const tried: (string | null)[] = [];
+  for (const format of ["sha1", "sha256"]) {
+    await plainGit(place, "init", "--quiet", "--bare", `--object-format=${format}`, format);
+    const worktree = await addTo(repos, await fetchInto(repos, `${place}/${format}`), format);
+    tried.push(await repos.tryPush(worktree, never).catch(String));
+  }
+  expect(tried).toEqual([null, expect.stringMatching(/has SHA-256 ids.*\nWhat to do: Give a copy/)]);
 });

@@ -1,38 +1,51 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { ServiceError } from "../contract/errors.ts";
-import { type GitContext, runGit } from "./git-context.ts";
+import { type GitContext, isLocal, runGit, unlessRefused } from "./git-context.ts";
+
+/** Where git finds a repository of this disk: its git directory, or the file that names it; undefined: nowhere. */
+const gitDirAt = (url: string): string | undefined => {
+  if (!isLocal(url)) return undefined;
+  // git decodes a file:// URL.
+  const decode = (coded: string): string => Buffer.from(coded.replaceAll("%", ""), "hex").toString();
+  const path = url.startsWith("/") ? url : url.slice(7).replaceAll(/(?:%[0-9a-f]{2})+/gi, decode);
+  const found = ["/.git", "/HEAD", ".git/.git", ".git/HEAD"].find((end) => existsSync(path + end));
+  return found === undefined ? undefined : path + found.replace("/HEAD", "");
+};
+
+/** What git says in a repository of this disk, and brings nothing there; null: it refuses, or there is none. */
+export const askLocal = async (context: GitContext, url: string, args: readonly string[]) => {
+  const gitDir = gitDirAt(url);
+  if (gitDir === undefined) return null;
+  const variables = { GIT_DIR: gitDir, GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1" };
+  return (await unlessRefused(runGit(context, null, args, { variables }), () => null))?.stdout ?? null;
+};
 
 /** Refuses a local path or `file://` URL from which no job can be fetched. @throws ServiceError `invalid_repo_url` */
 export const checkLocalRepository = async (context: GitContext, url: string): Promise<void> => {
-  const path = url.replace(/^file:\/\//, "");
-  // git decodes %20 and the like in a file:// URL: this path may be another one.
-  if (!path.startsWith("/") || (path !== url && path.includes("%"))) return;
-  const file = [`${path}/.git`, `${path}/HEAD`, `${path}.git/HEAD`].find((each) => existsSync(each));
-  const none = `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
-  const fault = file === undefined ? none : await unfit(context, url, dirname(file));
+  const fault = isLocal(url) ? await unfit(context, url) : null;
   if (fault !== null) throw new ServiceError("invalid_repo_url", fault);
 };
 
-/** Why no job can be fetched from the repository at a path; null: nothing is known. */
-const unfit = async (context: GitContext, url: string, path: string): Promise<string | null> => {
+/** Why no job can be fetched from the repository; null: nothing is known. */
+const unfit = async (context: GitContext, url: string): Promise<string | null> => {
+  if (gitDirAt(url) === undefined)
+    return `There is no git repository at ${url}; give the path of one, or an https or ssh URL`;
   // A submission waits no longer: a fetch tells the same later.
   const quick = { ...context, settings: { ...context.settings, gitTimeout: 10 } };
-  const ask = (...args: string[]): Promise<string> =>
-    runGit(quick, null, ["-C", path, ...args]).then(
-      ({ stdout }) => stdout,
-      () => "",
-    );
-  const format = ["--is-shallow-repository", "--show-object-format", "--path-format=absolute"];
-  const [isShallow, ids, common = ""] = (await ask("rev-parse", ...format, "--git-common-dir")).split("\n");
+  const ask = (...args: string[]) => askLocal(quick, url, args).catch(() => "");
+  const facts = "is-shallow-repository show-object-format path-format=absolute git-common-dir".split(" ");
+  const said = (await ask("rev-parse", ...facts.map((fact) => `--${fact}`))) ?? "";
+  const [isShallow, ids, common = ""] = said.split("\n");
   if (isShallow === "true") return shallowRepository(url);
   if (ids === "sha256") return otherFormat(url);
   const packs = await readdir(join(common, "objects/pack")).catch(() => []);
   if (!packs.some((name) => name.endsWith(".promisor"))) return null;
-  const missing = await ask("rev-list", "--objects", "--all", "--missing=print", "--quiet");
-  return missing === "" ? null : partialRepository(url);
+  // It ends at the first object that is missing, which is soon.
+  const whole = await ask("rev-list", "--objects", "--in-commit-order", "--all", "--quiet");
+  return whole === null ? partialRepository(url) : null;
 };
 
 /** git fetches no branch of a shallow repository, and calls that a success. */

@@ -127,9 +127,11 @@ test.each(["text", "tool"])("a flood of %s is on record within bounds, in a smal
   expect(grown).toBeLessThan(200);
 });
 
-test("what others have committed to the branch is told before the agent is started, and begins its prompt", async () => {
+test("what the remote has of the branch begins the prompt; what others have committed there is told before the agent is started", async () => {
   const log = join(await temporaryDirectory(), "log");
   const job = await claimJob(`scenario: work {"log": "${log}"}`);
+  await job.execute();
+  const { commit_sha: first } = await job.stored();
   await job.execute();
   const { worktree_path, branch } = await job.stored();
   const { work, url, commit } = job.remote;
@@ -141,9 +143,10 @@ test("what others have committed to the branch is told before the agent is start
   await job.execute();
   const told = (await job.stored()).warnings.find((warning) => warning.includes(theirs)) ?? "";
   expect(told).toContain(`The branch ${branch} has commits at the remote`);
-  const prompts = (await readFile(log, "utf8")).trim().split("\n");
-  // The log has the beginning of the prompt.
-  const { prompt } = JSON.parse(prompts[1] ?? "") as { prompt: string };
+  // The log has the beginning of each prompt.
+  const lines = (await readFile(log, "utf8")).trim().split("\n");
+  const [, second, prompt = ""] = lines.map((line) => (JSON.parse(line) as { prompt: string }).prompt);
+  expect(second).toMatch(`The remote has the branch ${branch} up to ${first}. You may rewrite`);
   expect(prompt).toContain(theirs);
   expect(`${told}\n\n${job.record.task}`.slice(0, prompt.length)).toBe(prompt);
   const again = (await job.published()).slice(before);

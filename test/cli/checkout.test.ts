@@ -67,12 +67,27 @@ describe("in a checkout, svc run", () => {
     expect(await run(checkout, args)).toEqual({ code: 0, said: "", repo, base: "" });
   });
 
+  test.each([
+    ["origin's own address, whatever the user's git makes of it", "https://github.com/acme/app.git"],
+    ["what the user's git makes of one that no job takes", "mine://acme/app.git"],
+    ["what it makes of a helper's address", "ext::work acme/app.git"],
+  ])("takes %s", async (_, written) => {
+    await git(checkout, "remote", "set-url", "origin", written);
+    await git(checkout, "config", "url.git@elsewhere:.insteadOf", "https://github.com/");
+    for (const short of ["mine://", "ext::work "])
+      await git(checkout, "config", "--add", "url.https://GitHub.com/.insteadOf", short);
+    expect(await run(checkout)).toMatchObject({
+      code: 0,
+      repo: expect.stringMatching(/^https:\/\/github\.com\/acme\/app\.git$/i) as string,
+    });
+  });
+
   test("takes the directory itself when it has no remote, where the service can read it", async () => {
     const { work } = await makeRemote();
     const said = `checkout ${work}, branch main`;
     expect(await run(work)).toEqual({ code: 0, said, repo: work, base: "main" });
     await git(work, "remote", "add", "origin", "../remote.git");
-    expect((await run(work)).said).toMatch(/^origin \/.*\/remote\.git, branch main is not there/);
+    expect((await run(work)).said).toMatch(/^origin \/.*\/remote\.git, branch main; 1 commit is not pushed$/);
     await git(work, "remote", "remove", "origin");
     const away = await run(work, [], { SERVICE_HOST: "service.invalid" });
     expect(away).toMatchObject({ code: 2, repo: undefined });

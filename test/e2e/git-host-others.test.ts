@@ -92,3 +92,22 @@ test("submodules and LFS of a repository that lead to another host are not asked
   expect(job.warnings.join()).toMatch(/Submodules are not checked out: lib.*LFS/);
   expect(other.requests.slice(before)).toEqual([]);
 });
+
+test("a name that ssh has for the git host leads to a pull request there", async () => {
+  const repository = await host.createRepository("acme", "aliased");
+  const ssh = join(await temporaryDirectory(), "ssh");
+  const script = [
+    "#!/bin/sh",
+    'if [ "$1" = -G ]; then echo "hostname localhost"; exit; fi',
+    "for last; do :; done",
+    `case "$last" in *receive-pack*) exec git receive-pack "${repository.directory}";; esac`,
+    `exec git upload-pack "${repository.directory}"`,
+  ];
+  await writeFile(ssh, script.join("\n"), { mode: 0o755 });
+  const env = { ...hostVariables(host, host.createToken()), GIT_SSH_COMMAND: `"${ssh}"` };
+  const job = await runJob(await startService({ env }), "Do it", {
+    repo_url: "git@github-work:acme/aliased.git",
+  });
+  expect(job).toMatchObject({ status: "succeeded", error: null, warnings: [] });
+  expect(job.pr_url).toContain("/acme/aliased/pull/1");
+});

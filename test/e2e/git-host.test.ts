@@ -241,6 +241,27 @@ test("one bad answer of the host costs no delivery, and what was made although i
   }
 });
 
+test("an answer that breaks off, or is a page of another server, is asked for again", async () => {
+  const repository = await host.createRepository("acme", "halves");
+  using _limit = host.refuse({ what: "git_read", how: 429, times: 1 });
+  using _page = host.refuse({ what: "api", how: "page", times: 1 });
+  using _half = host.refuse({ what: "pull_request", how: "half", times: 1 });
+  const job = await runJob(service, "Do it", { repo_url: repository.url });
+  expect(job).toMatchObject({ status: "succeeded", error: null, warnings: [] });
+  expect(host.pullRequests.filter(({ repository: name }) => name === "halves")).toHaveLength(1);
+});
+
+test("a pull request that is there, but not listed by the name of its owner, is looked for by the name that the host says", async () => {
+  const repository = await host.createRepository("acme", "sold");
+  const message = "A pull request already exists for new.acme:fix/once.";
+  using _known = host.refuse({ what: "pull_request", how: 422, message, times: 1 });
+  using _half = host.refuse({ what: "api", how: "half", times: 1 });
+  const asked = { repo_url: repository.url, options: { branch: "fix/once" } };
+  expect(await runJob(service, "Do it", asked)).toMatchObject({ status: "succeeded", warnings: [] });
+  const heads = host.requests.flatMap(({ url }) => /sold\/pulls\?.*head=(.*)$/.exec(url)?.[1] ?? []);
+  expect(heads).toEqual(["acme%3Afix%2Fonce", "acme%3Afix%2Fonce", "new.acme%3Afix%2Fonce"]);
+});
+
 test("a host that stays away is retryable, is not waited for beyond a minute, and svc continue --deliver delivers without an agent", async () => {
   const repository = await host.createRepository("acme", "away");
   const first = await (async () => {

@@ -32,6 +32,12 @@ export const createListener = (state: State, log: RequestLog) => {
       await rest.fetch(toFetchRequest(request, url, body));
       return void request.socket.destroy();
     }
+    if (refusal?.how === "half") {
+      const answer = await rest.fetch(toFetchRequest(request, url, body));
+      response.writeHead(answer.status, { ...json, "content-length": 100_000 });
+      return void response.write((await answer.text()).slice(0, 20), () => request.socket.end());
+    }
+    if (refusal?.how === "page") return void response.writeHead(200).end("<html>Sign in</html>");
     if (meetsRefusal(exchange, refusal)) return;
     if (url.pathname === "/api/graphql") {
       const token = authenticate(state, request.headers.authorization);
@@ -76,6 +82,7 @@ const sendError = ({ response, url }: Exchange, error: HostError): void => {
 };
 
 const apiAction = (method: string | undefined, path: string, body: string): RefusedAction => {
+  if (method === "PATCH") return "change";
   if (method !== "POST") return "api";
   if (path.endsWith("/pulls") || body.includes("createPullRequest(")) return "pull_request";
   if (path.endsWith("/repos") || body.includes("createRepository(")) return "repository";

@@ -1,15 +1,17 @@
 import { HostError } from "./host-error.ts";
 
-/** What to refuse: `git_read` and `push` are git's own requests, the others those of the API. */
-export type RefusedAction = "git_read" | "push" | "pull_request" | "repository" | "token" | "api";
+/** What to refuse: `git_read` and `push` are git's own requests, the others those of the API; `change`: of what is there. */
+export type RefusedAction = "git_read" | "push" | "pull_request" | "repository" | "token" | "change" | "api";
 
 export type Refusal = {
   what: RefusedAction;
   /**
-   * A status; `timeout`: never answered; `reset`: the connection is cut; `unheard`: the same when all is done; `hook`: pushes
-   * only, by a pre-receive hook.
+   * A status; `timeout`: never answered; `reset`: the connection is cut; `unheard`: the same when all is done; `half`:
+   * the same within the answer; `page`: a success with HTML; `hook`: pushes only, by a pre-receive hook.
    */
-  how: 401 | 403 | 404 | 422 | 429 | 500 | 502 | 503 | "timeout" | "reset" | "unheard" | "hook";
+  how:
+    | (401 | 403 | 404 | 422 | 429 | 500 | 502 | 503)
+    | ("timeout" | "reset" | "unheard" | "half" | "page" | "hook");
   /** Default: the real host's words. */
   message?: string;
   /** How many requests are refused; default: all until the refusal is disposed of. */
