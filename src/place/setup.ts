@@ -257,7 +257,7 @@ const parsed = (source: string): SetupKeys => {
   }
 };
 
-const noRoom = /No space left on device|Out of diskspace|ENOSPC(?!: System limit)|Disk quota exceeded|EDQUOT/i;
+const noRoom = /No space left on device|Out of diskspace|ENOSPC(?!: Sys)|Disk quota exceeded|EDQUOT/i;
 
 const mayPass = { retryable: true, isFinal: false };
 

@@ -97,9 +97,9 @@ export const createSaving = (deps: Saving) => {
   const warnOfAll = async (worktree: Worktree, warn: (message: string) => void): Promise<void> => {
     const signal = AbortSignal.timeout(deps.salvageTimeout * 1000);
     for (const each of [worktree, ...(await repos.furtherWorktrees(worktree.worktreeId))])
-      await warnOfIgnored({ repos, worktree: each, signal }, warn).catch((err: unknown) => {
-        log.warn({ err, job: worktree.worktreeId }, "what git ignores of a lost run could not be looked for");
-      });
+      await warnOfIgnored({ repos, worktree: each, signal }, warn).catch((err: unknown) =>
+        log.warn({ err }, "what git ignores of a lost run could not be looked for"),
+      );
   };
 
   const checkedOut = async (worktree: Worktree, tip: string): Promise<void> => {
@@ -122,16 +122,16 @@ export const createSaving = (deps: Saving) => {
     // A check of the commit that the work began with may have been under way.
     if (record.checking !== null && record.commit_sha !== null && worktree !== null)
       await checkedOut(worktree, record.commit_sha);
-    const warnings = [...record.warnings];
+    const warnings = [...record.warnings, ...leftWarnings(left)];
     const again = mayRunAgain(record);
+    const warn = (text: string) => void warnings.push(text);
     if (record.status === "running" && (again || outlivesInstance(record))) {
       // The next attempt marks anew what is its agent's.
-      if (again && worktree !== null) await warnOfAll(worktree, (text) => warnings.push(text));
+      if (again && worktree !== null) await warnOfAll(worktree, warn);
       return { requeue: true, patch: { warnings } };
     }
-    warnings.push(...leftWarnings(left));
     const isThrowaway = record.read_only === true;
-    const saved = await saveWork(record, { worktree, isThrowaway }, (text) => warnings.push(text));
+    const saved = await saveWork(record, { worktree, isThrowaway }, warn);
     return { requeue: false, patch: { ...saved, warnings } };
   };
 

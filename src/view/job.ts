@@ -200,9 +200,9 @@ const resultFacts = (job: Job, { paint }: Layout): Fact[] => {
 /** `acme/lib  https://github.com/acme/lib/pull/3` */
 const repositoryLine = (
   { failure_reason }: Job,
-  { repo_url: url, pr_url, branch: name, base_sha: base, commit_sha: commit, error }: Job["repositories"][number],
+  { repo_url: url, pr_url, branch: name, base_sha, commit_sha, error }: Job["repositories"][number],
 ): string => {
-  const isSame = commit !== null && commit === base && pr_url === null;
+  const isSame = commit_sha !== null && commit_sha === base_sha && pr_url === null;
   const note = error ?? (isSame ? "no change" : isDraft({ failure_reason, pr_url }) ? "a draft" : null);
   return oneLine(`${shortRepository(url)} ${pr_url ?? name ?? ""} ${note === null ? "" : `(${note})`}`);
 };

@@ -76,5 +76,5 @@ export const askedText = (job: Job): string =>
   [
     `Job ${job.id.slice(0, 8)} waits for ${job.waiting?.kind === "plan" ? "its plan to be approved" : "an answer"}:`,
     ...(job.waiting ? waitingLines(job.waiting) : []),
-    ...answerCommands(job).map(([command], index) => `${index === 0 ? "Answer it:" : "       or:"}  ${command}`),
+    ...answerCommands(job).map(([command], index) => `${index === 0 ? "Answer it:" : "or:"}  ${command}`),
   ].join("\n");

@@ -131,7 +131,7 @@ describe("svc answer", () => {
         "  1  SQLite    A file",
         "  2  Postgres  A server",
         'Answer it:  svc answer 6f1c1a52 "…"',
-        "       or:  svc answer 6f1c1a52 --choice 1",
+        "or:  svc answer 6f1c1a52 --choice 1",
         "",
       ].join("\n"),
     );

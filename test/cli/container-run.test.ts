@@ -78,7 +78,7 @@ describe("svc agent --run", () => {
     expect(call?.slice(0, runArguments().length)).toEqual(runArguments(9001, 640));
     expect(variablesOf(call).toSorted().join(" ")).toBe(
       "ANTHROPIC_API_KEY AWS_REGION GIT_HOST_APP_ID GIT_HOST_APP_INSTALLATION_ID GIT_HOST_APP_PRIVATE_KEY " +
-        "HTTPS_PROXY SERVICE_AGENT_ENV SERVICE_API_KEYS SERVICE_DRAIN_TIMEOUT SERVICE_POD_NAME",
+        "HTTPS_PROXY NO_PROXY SERVICE_AGENT_ENV SERVICE_API_KEYS SERVICE_DRAIN_TIMEOUT SERVICE_POD_NAME no_proxy",
     );
     const env = await environmentOf(record);
     expect(env).toMatchObject({ SERVICE_API_KEYS: key, ANTHROPIC_API_KEY: "of-the-shell", OTHER: "x" });

@@ -117,7 +117,10 @@ test("the start warns of a profile that cannot be used, a missing agent CLI and 
   // Nobody else may use its home or its worktrees; it goes on.
   const root = join(own, ".service", "worktrees");
   for (const [env, words] of [
-    [{ HOME: own }, /\/\.service\/jobs; stop it, or give this one .*: SERVICE_JOBS_DIR and SERVICE_WORKTREE_ROOT\n$/],
+    [
+      { HOME: own },
+      /\/\.service\/jobs; stop it, or give this one .*: SERVICE_JOBS_DIR and SERVICE_WORKTREE_ROOT\n$/,
+    ],
     [
       { HOME: await temporaryDirectory(), SERVICE_WORKTREE_ROOT: root },
       /\/worktrees; stop it, or give this one .*: SERVICE_JOBS_DIR and SERVICE_WORKTREE_ROOT\n$/,

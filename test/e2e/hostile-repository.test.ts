@@ -176,6 +176,8 @@ test("settings, MCP servers, hooks, filters and submodules of a repository do no
   expect(await remote.show(`${code.branch}:README.md`)).toContain("## Layout");
   expect(code.warnings).toEqual([
     expect.stringMatching(/^Submodules are not checked out: a, b\. /),
+    expect.stringContaining("Filters of .gitattributes do not run here (evil)"),
+    expect.stringContaining("README.md (filter evil)"),
     expect.stringContaining("no pull request was opened"),
   ]);
   for (const word of ["Marmot", "Badger"]) {

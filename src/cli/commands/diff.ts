@@ -23,35 +23,39 @@ const read = async (job: Job, url: string, format: DiffFormat): Promise<JobDiff>
     max_bytes: 10_000_000,
   });
 
-const urlsOf = ({ repo_url: url, repositories }: Job): string[] => [
-  url,
-  ...repositories.map(({ repo_url }) => repo_url),
-];
+const urlsOf = ({ repo_url, repositories }: Job) => [repo_url, ...repositories.map((each) => each.repo_url)];
 
-/** `svc diff`: of each of the job's repositories. One that cannot be had hides no other. */
-export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
-  const job = await findJob(connect().client, word);
-  const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
-  const { repository, json } = options;
-  const whole = json === true ? [job.repo_url] : urlsOf(job);
-  const urls =
-    repository === undefined ? whole : [urlsOf(job).find((url) => isCalled(url, repository)) ?? repository];
+const namedUrls = (job: Job, { repository, json }: DiffOptions): string[] => {
+  if (repository !== undefined) return [urlsOf(job).find((url) => isCalled(url, repository)) ?? repository];
+  return json === true ? [job.repo_url] : urlsOf(job);
+};
+
+/** The change in each; one that cannot be had hides no other, and why stands in `faults`. */
+const readAll = async (job: Job, urls: readonly string[], format: DiffFormat) => {
   const asked = await Promise.allSettled(
     urls.map(async (url) => [url, await read(job, url, format)] as const),
   );
   const bodies = asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   const faults = asked.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
   if (bodies.length === 0 || faults.some(isBug)) throw faults[0];
-  if (json === true) {
+  return { bodies, faults: faults.map((fault) => (fault instanceof Error ? fault.message : String(fault))) };
+};
+
+/** `svc diff`: of each of the job's repositories. */
+export const diff = async (word: string, options: DiffOptions): Promise<ExitCode> => {
+  const job = await findJob(connect().client, word);
+  const format = options.nameOnly === true ? "names" : options.stat === true ? "stat" : "patch";
+  const { bodies, faults } = await readAll(job, namedUrls(job, options), format);
+  if (options.json === true) {
     for (const [, body] of bodies) printJson(body);
     return exitCode.ok;
   }
-  const isEmpty = bodies.every(([, { files }]) => files.length === 0);
-  if (isEmpty && faults.length === 0 && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
+  const isEmpty = faults.length === 0 && bodies.every(([, { files }]) => files.length === 0);
+  if (isEmpty && process.stdout.isTTY) note(`Job ${job.id} has changed nothing`);
   const shown = shownText(bodies, format === "stat" ? paintStat : paintPatch);
   if (shown !== "") await page(shown);
   for (const [, body] of bodies) noteMissing(body);
-  for (const fault of faults) note(oneLine(fault instanceof Error ? fault.message : String(fault)));
+  faults.forEach((fault) => note(oneLine(fault)));
   return faults.length === 0 ? exitCode.ok : exitCode.failure;
 };
 
