@@ -23,14 +23,17 @@ const rulesOf = { colours: ["color-contrast"], width: ["target-size", "scrollabl
 
 /**
  * What axe objects to, or cannot decide: rule and place. Below an open dialog nothing can be used or reached, and axe
- * would take it for what is behind the dialog's text: it is judged when the dialog is closed.
+ * would take it for what is behind the dialog's text: it is judged when the dialog is closed. What the dialog stands in is
+ * behind all of it.
  */
 export const accessibilityFaults = async (page: Page, only?: keyof typeof rulesOf): Promise<string[]> => {
   if (await page.evaluate<boolean>("window.axe === undefined")) await page.evaluate(axe.source);
   // Only the faults come over to here: all that axe has passed is much more.
   const faults = await page.evaluate<AxeResults["violations"]>(`(async () => {
     const belowDialog = new CSSStyleSheet();
-    belowDialog.replaceSync("body:has(dialog:modal) :not(dialog, dialog *, :has(dialog)) { visibility: hidden }");
+    belowDialog.replaceSync(\`
+      body:has(dialog:modal) :not(dialog, dialog *, :has(dialog)) { display: none }
+      body :has(dialog:modal) { min-height: 100vh }\`);
     document.adoptedStyleSheets = [belowDialog];
     const { violations, incomplete } = await axe.run({
       preload: false,

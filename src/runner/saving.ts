@@ -130,8 +130,7 @@ export const createSaving = (deps: Saving) => {
       if (again && worktree !== null) await warnOfAll(worktree, warn);
       return { requeue: true, patch: { warnings } };
     }
-    const isThrowaway = record.read_only === true;
-    const saved = await saveWork(record, { worktree, isThrowaway }, warn);
+    const saved = await saveWork(record, { worktree, isThrowaway: record.read_only === true }, warn);
     return { requeue: false, patch: { ...saved, warnings } };
   };
 

@@ -47,7 +47,7 @@ test("it shows the worktrees of all pages of the list, and when each was measure
     await route.continue({ url: request.url().replace("limit=1000", "limit=1") });
   });
   await page.goto(`${service.url}/ui/fleet`);
-  await page.getByText("2 worktrees,").waitFor();
+  await page.getByRole("region", { name: "Worktrees" }).getByText("2 worktrees,").waitFor();
   expect(asked.length).toBeGreaterThan(1);
   const rows = page.getByRole("table", { name: "Worktrees" }).getByRole("row");
   // The newest comes first.

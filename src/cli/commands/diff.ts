@@ -32,11 +32,10 @@ const namedUrls = (job: Job, { repository, json }: DiffOptions): string[] => {
 
 /** The change in each; one that cannot be had hides no other, and why stands in `faults`. */
 const readAll = async (job: Job, urls: readonly string[], format: DiffFormat) => {
-  const asked = await Promise.allSettled(
-    urls.map(async (url) => [url, await read(job, url, format)] as const),
-  );
-  const bodies = asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
-  const faults = asked.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
+  const reads = urls.map(async (url) => [url, await read(job, url, format)] as const);
+  const all = await Promise.allSettled(reads);
+  const bodies = all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  const faults = all.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
   if (bodies.length === 0 || faults.some(isBug)) throw faults[0];
   return { bodies, faults: faults.map((fault) => (fault instanceof Error ? fault.message : String(fault))) };
 };

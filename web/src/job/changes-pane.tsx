@@ -67,7 +67,7 @@ const RepositoryChange = ({ job, repository, follower }: Props & { repository: s
         patch.isCut && `Only the first ${patch.rows.length.toLocaleString("en")} lines are shown.`,
         oneLine(answer.note ?? ""),
       ];
-      const isEmpty = answer.diff_stat.files === 0;
+      const isEmpty = answer.diff_stat.files === 0 && answer.files.length === 0;
       return { patch, notices: notices.filter(Boolean).join(" "), edits, isEmpty };
     },
     refetchInterval: hasEnded ? false : readAgainMs,
