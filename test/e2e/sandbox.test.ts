@@ -98,7 +98,7 @@ test("a submission names hosts where the profile lets it, and a retry names them
   expect(refused.stderr).toMatch(
     /--allow-host: the profile code lets no task name hosts; put allow_host: true/,
   );
-  expect((await run("open", "http://asked.invalid")).stderr).toMatch(/allow_hosts: "http:.* is no host/);
+  expect((await run("open", "http://asked.invalid")).stderr).toMatch(/--allow-host: "http:.* is no host/);
   const accepted = await run("open", "asked.invalid");
   expect(accepted.code).toBe(0);
   // Both are let through, and do not exist.
