@@ -2,7 +2,7 @@ import { runCommand } from "../lib/command.ts";
 import type { GitContext } from "./git-context.ts";
 import { RepoError } from "./repos.ts";
 
-/** What `find` prints of a directory, as bytes, one character each. A large tree would block this process. @throws RepoError */
+/** Runs `find` in a directory and returns its output, a character for each byte. @throws RepoError when it is cut short */
 export const find = async ({ settings, signal }: GitContext, cwd: string, args: readonly string[]) => {
   const how = { env: { LC_ALL: "C" }, encoding: "latin1", timeoutSeconds: settings.gitTimeout } as const;
   const { stdout, ended } = await runCommand({ command: "/usr/bin/find", args, cwd, signal, ...how });

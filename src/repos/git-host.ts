@@ -195,7 +195,7 @@ const api = async (
   return JSON.parse(answerOf(await gh(context, repo, [...args, ...body], JSON.stringify(input))).body);
 };
 
-/** What `gh api --include` has printed of the host's answer. `status` 0: there is none, or none of a refusal. */
+/** Reads the host's answer from the output of `gh api --include`. `status` is 0 unless the host refused. */
 export const answerOf = (output: string) => {
   const [head = "", ...body] = output.split(/\r?\n\r?\n/);
   const headers = Array.from(head.matchAll(/^([\w-]+): *(.*?)\r?$/gm), ([, name = "", value = ""]) => [

@@ -23,12 +23,12 @@ export const readNewObjects = (context: GitContext, worktree: Worktree, asked: N
 export const listNewFiles = async (context: GitContext, worktree: Worktree, tip: string) => {
   const log = "log --format= --raw --root -c -r -z --no-renames --no-abbrev".split(" ");
   const raw = await listNew(context, worktree, [...log, tip]);
-  // Of a merge, the modes and ids of all parents stand before its own.
+  // A merge has the modes and ids of all its parents before its own.
   const entries = raw.matchAll(/:(?:\d{6} )+(\d{3})\d{3} (?:\w{40} )+(\w{40}) [A-Z]+\0([^\0]+)\0/g);
   return Array.from(entries).flatMap(([, kind, id, path]) => (kind === "100" ? [`${id} ${path}`] : []));
 };
 
-/** What git lists of the commits that a push would bring. */
+/** Lists the commits that a push would bring. */
 const listNew = async (context: GitContext, { ownDir, cacheDir, baseSha }: Worktree, list: string[]) => {
   const there = [baseSha ?? [], ...(await remoteIds(cacheDir))].flat();
   const input = there.map((id) => `^${id}\n`).join("");

@@ -102,7 +102,7 @@ test("a remote whose ids are SHA-256 is refused at the submission, and by whoeve
   );
   await expect(repos.baseLeftOut(path)).rejects.toThrow(/has SHA-256 ids/);
   await expect(fetchInto(repos, path)).rejects.toThrow(/has SHA-256 ids/);
-  // Of one without a commit only a push tells.
+  // Only a push tells the format of a remote without commits.
   const tried: (string | null)[] = [];
   for (const format of ["sha1", "sha256"]) {
     await plainGit(place, "init", "--quiet", "--bare", `--object-format=${format}`, format);

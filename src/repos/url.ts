@@ -15,7 +15,7 @@ const gitDirAt = (url: string): string | undefined => {
   return found === undefined ? undefined : path + found.replace("/HEAD", "");
 };
 
-/** What git says in a repository of this disk, and brings nothing there; null: it refuses, or there is none. */
+/** Asks git about a local repository without fetching. Returns null when git refuses, or there is no repository. */
 export const askLocal = async (context: GitContext, url: string, args: readonly string[]) => {
   const gitDir = gitDirAt(url);
   if (gitDir === undefined) return null;

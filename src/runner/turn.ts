@@ -193,7 +193,7 @@ const recordStart = async (job: StartedTurn, identity: ProcessIdentity): Promise
     branch: worktree.branch,
     read_only: job.readOnly,
     checking: null,
-    // The checked commit of the turn before; this turn goes on from it.
+    // A crash would otherwise reset this turn's files to the checked commit of the turn before.
     commit_sha: null,
     waiting: null,
     salvage_ref: null,

@@ -27,7 +27,7 @@ const firstMs = 500;
  * agent's clone, the remote. What cannot be measured is null: that must not fail the rest of a list.
  */
 export const createMeasuring = ({ repos, jobs, locks, now, log, closing }: Sources) => {
-  /** Who asks for one worktree waits behind no list. */
+  /** Measures single worktrees apart from lists, so that no caller waits behind a list. */
   const [asked, listed] = [createQueue(), createQueue()];
   const running = new Map<string, Promise<Measured>>();
   const known = new Map<string, Measured & { state: string }>();
