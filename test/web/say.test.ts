@@ -73,6 +73,24 @@ test("what is typed before the answer to the last word is here stays, and goes o
   expect((await ask.ended(job.id)).output).toBe("Heard: First, Second");
 });
 
+test("a field that is empty takes the next word at once, however long the job is read", async () => {
+  const job = await ask.submit({ task: 'Mend it\nscenario: listen {"messages": 2}' });
+  await ask.speaking(job.id);
+  const { page } = await openPage(browser, service, `/ui/jobs/${job.id}`);
+  const text = page.getByRole("textbox", { name: "What to say to the agent" });
+  await page.getByText("Bash make").last().waitFor();
+  await page.route(
+    (url) => url.pathname.endsWith(`/jobs/${job.id}`),
+    () => undefined,
+  );
+  for (const words of ["First", "Second"]) {
+    await text.fill(words);
+    await text.press("Control+Enter");
+    await until(async () => (await text.inputValue()) === "", { what: "an empty field" });
+  }
+  expect((await ask.ended(job.id)).output).toBe("Heard: First, Second");
+});
+
 test("after a fault the same words are said once, other words are said as well", async () => {
   const job = await ask.submit({ task: 'Mend it\nscenario: listen {"messages": 2}' });
   await ask.speaking(job.id);

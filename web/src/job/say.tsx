@@ -24,10 +24,11 @@ export const Say = ({ job }: { job: Job }) => {
   const say = useMutation({
     mutationFn: ({ text, when, idempotencyKey }: typeof draft) =>
       client().message_job({ job_id: id, text, when }, { idempotencyKey }),
-    onSuccess: async ({ job: next }, sent) => {
+    onSuccess: ({ job: next }, sent) => {
       // What was typed since it was sent stays.
       setDraft((typed) => (typed === sent ? newDraft("", sent.when) : typed));
-      if (next === undefined) return await reread(id);
+      // Not waited for: the next word can be said before.
+      if (next === undefined) return void reread(id);
       setJob(next);
       navigate(`/jobs/${next.id}`);
     },
