@@ -67,8 +67,34 @@ describe("what a run notes while the store is away", () => {
     await until(() => job.engine.worker.runningCount() === 1);
     job.findStore();
     await until(async () => (await job.read())?.status === "failed");
-    expect(await job.read()).toMatchObject(noted);
+    const record = await job.read();
+    expect(record).toMatchObject(noted);
+    expect(record?.stages.map(({ stage }) => stage)).toEqual(["queued", "claimed", "fetched", "ended"]);
   });
+
+  test.each(["before it was cancelled", "of a job that was cancelled meanwhile"])(
+    "replaces no end: %s",
+    async (when) => {
+      const job = await startRun();
+      if (when.startsWith("before")) {
+        job.loseStore();
+        note(job);
+        job.findStore();
+      }
+      await job.engine.jobs.cancel(job.id);
+      job.loseStore();
+      if (!when.startsWith("before")) note(job);
+      job.end({ kind: "failed", patch: {} });
+      await until(() => job.engine.worker.runningCount() === 1);
+      job.findStore();
+      const record = await until(async () => {
+        const read = await job.read();
+        return read?.unsettled === false ? read : null;
+      });
+      expect(record).toMatchObject({ status: "cancelled", warnings: noted.warnings });
+      expect(record.stages.map(({ stage }) => stage)).toEqual(["queued", "claimed", "ended"]);
+    },
+  );
 
   test("is noted once, though the store had taken it and only the reply was lost", async () => {
     const job = await startRun();

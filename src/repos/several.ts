@@ -36,4 +36,10 @@ export const mainId = (worktreeId: string): string =>
 
 /** A warning: a job names only the saved work of its own repository. */
 export const furtherSaved = ({ repoUrl, cacheDir }: Worktree, ref: string): string =>
-  `The work on ${repoUrl} that was not pushed is saved as ${ref} in ${savedDirOf(cacheDir)}`;
+  `${saved(repoUrl)}${ref} in ${savedDirOf(cacheDir)}`;
+
+const saved = (url: string) => `The work on ${url} that was not pushed is saved as `;
+
+/** Whether a job's warnings tell of saved work on a further repository. */
+export const wasSaved = (warnings: readonly string[], url: string): boolean =>
+  warnings.some((warning) => warning.startsWith(saved(url)));

@@ -1,26 +1,7 @@
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
+import { expect, test } from "vitest";
 import type { Source } from "./corpus.ts";
-import { openTranscriptIndex } from "./transcript-index.ts";
-import {
-  append,
-  assistantLine,
-  lines,
-  newSource,
-  question,
-  quiet,
-  userLine,
-} from "./transcript-index.fixture.ts";
-
-const open = async () => {
-  const index = openTranscriptIndex({ path: join(await temporaryDirectory(), "t.db"), log: quiet });
-  onTestFinished(() => index.close());
-  return index;
-};
-
-const session = (name: string, rest: Partial<Source> = {}) =>
-  newSource("session", `/h/projects/p/${name}.jsonl`, rest);
+import { open, session } from "./open-index.fixture.ts";
+import { append, assistantLine, lines, newSource, question, userLine } from "./transcript-index.fixture.ts";
 
 /** Three questions with answers. */
 const talk = () => [0, 1, 2].flatMap((n) => [userLine(`question ${n} wombat`), assistantLine(`answer ${n}`)]);

@@ -1,24 +1,8 @@
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { openTranscriptIndex } from "./transcript-index.ts";
-import {
-  append,
-  assistantLine,
-  lines,
-  newSource,
-  question,
-  quiet,
-  userLine,
-} from "./transcript-index.fixture.ts";
+import { expect, test } from "vitest";
+import { all, open } from "./open-index.fixture.ts";
+import { append, assistantLine, lines, newSource, question, userLine } from "./transcript-index.fixture.ts";
 
-const open = async () => {
-  const index = openTranscriptIndex({ path: join(await temporaryDirectory(), "t.db"), log: quiet });
-  onTestFinished(() => index.close());
-  return index;
-};
-
-const all = { offset: 0, limit: 1000, since: null, until: null };
 const nul = "\0".repeat(70_000);
 
 /** Ways in which two records can stand on one line, with how many are whole and how many lines lose something. */

@@ -1,27 +1,7 @@
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
+import { expect, test } from "vitest";
 import type { Source } from "./corpus.ts";
-import { openTranscriptIndex } from "./transcript-index.ts";
-import {
-  append,
-  assistantLine,
-  lines,
-  newSource,
-  question,
-  quiet,
-  userLine,
-} from "./transcript-index.fixture.ts";
-
-const open = async () => {
-  const index = openTranscriptIndex({ path: join(await temporaryDirectory(), "t.db"), log: quiet });
-  onTestFinished(() => index.close());
-  return index;
-};
-
-const all = { offset: 0, limit: 1000, since: null, until: null };
-const session = (name: string, rest: Partial<Source> = {}) =>
-  newSource("session", `/h/projects/p/${name}.jsonl`, rest);
+import { all, open, session } from "./open-index.fixture.ts";
+import { append, assistantLine, lines, newSource, question, userLine } from "./transcript-index.fixture.ts";
 
 /** Three questions with answers, a tool call each. */
 const talk = () =>

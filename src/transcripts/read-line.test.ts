@@ -1,31 +1,6 @@
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { temporaryDirectory } from "../../test/temporary.ts";
-import { openTranscriptIndex } from "./transcript-index.ts";
-import {
-  append,
-  assistantLine,
-  lines,
-  newSource,
-  question,
-  quiet,
-  userLine,
-} from "./transcript-index.fixture.ts";
-
-const open = async () => {
-  const index = openTranscriptIndex({ path: join(await temporaryDirectory(), "t.db"), log: quiet });
-  onTestFinished(() => index.close());
-  return index;
-};
-
-const all = { offset: 0, limit: 1000, since: null, until: null };
-const call = (name: string, input: object, id = "t1") => ({ type: "tool_use", id, name, input });
-const result = (content: unknown, is_error = false, tool_use_id = "t1") => ({
-  type: "tool_result",
-  tool_use_id,
-  content,
-  is_error,
-});
+import { expect, test } from "vitest";
+import { all, call, open, result } from "./open-index.fixture.ts";
+import { append, assistantLine, lines, newSource, question, userLine } from "./transcript-index.fixture.ts";
 
 test("the title is the custom one, else the agent's, else the model's, else the summary", async () => {
   const index = await open();

@@ -1,9 +1,10 @@
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { temporaryDirectory } from "../../test/temporary.ts";
-import { openTranscriptIndex, type TranscriptIndex } from "./transcript-index.ts";
+import { openTranscriptIndex } from "./transcript-index.ts";
+import { all, call, open, openAt, result } from "./open-index.fixture.ts";
 import {
   append,
   assistantLine,
@@ -14,23 +15,7 @@ import {
   userLine,
 } from "./transcript-index.fixture.ts";
 
-const openAt = (path: string): TranscriptIndex => {
-  const index = openTranscriptIndex({ path, log: quiet });
-  onTestFinished(() => index.close());
-  return index;
-};
-
-const open = async () => openAt(join(await temporaryDirectory(), "bridge", "t.db"));
-
-const all = { offset: 0, limit: 1000, since: null, until: null };
 const list = { project: "", limit: 100, offset: 0, updatedSince: 0 };
-const call = (name: string, input: object, id = "t1") => ({ type: "tool_use", id, name, input });
-const result = (content: unknown, is_error = false, tool_use_id = "t1") => ({
-  type: "tool_result",
-  tool_use_id,
-  content,
-  is_error,
-});
 
 test("a session's facts stay right when more of it comes", async () => {
   const index = await open();

@@ -246,6 +246,10 @@ describe("the summary at the end", () => {
     expect(summary).toMatch(
       /acme\/lib https:\/\/github.com\/acme\/lib\/pull\/3\n +acme\/docs .*\(no change\)/,
     );
+    const red = { ...job, status: "failed", failure_reason: "checks_failed" } as const;
+    expect(jobSummary(red, { paint: unpainted })).toMatch(
+      /acme\/lib https:\/\/github.com\/acme\/lib\/pull\/3 \(a draft\)\n +acme\/docs .*\(no change\)/,
+    );
   });
 
   test("says of a branch when the job has ended without pushing it", () => {

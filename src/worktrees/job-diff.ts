@@ -3,7 +3,7 @@ import { leftOutText, type DiffFormat, type JobDiff } from "../contract/diff.ts"
 import { ServiceError } from "../contract/errors.ts";
 import { redactDeep } from "../lib/redact.ts";
 import { RepoError, salvageRef, type Diff } from "../repos/repos.ts";
-import { furtherId, mainId, repositoryNames } from "../repos/several.ts";
+import { furtherId, mainId, repositoryNames, wasSaved } from "../repos/several.ts";
 import type { JobRecord } from "../store/job-record.ts";
 import type { Dependencies } from "./dependencies.ts";
 
@@ -43,12 +43,11 @@ const furtherOf = (record: JobRecord, repository: string): JobRecord => {
     const known = names.slice(1).join(", ") || "none";
     throw new ServiceError("invalid_request", `repository: the job's further repositories are: ${known}`);
   }
-  const { path, repo_url, base_sha, branch, commit_sha } = further;
+  const { path, repo_url, base_sha, branch, commit_sha, cached_clone } = further;
   const id = furtherId(record.worktree_id ?? record.id, names[nth + 1] ?? "");
   const places = { worktree_path: path, worktree_id: id };
-  // It may have been saved in some of the job's repositories.
-  const salvage_ref = commit_sha === null && record.read_only !== true ? salvageRef(record.id) : null;
-  return { ...record, repo_url, base_sha, branch, commit_sha, salvage_ref, ...places };
+  const salvage_ref = wasSaved(record.warnings, repo_url) ? salvageRef(record.id) : null;
+  return { ...record, repo_url, base_sha, branch, commit_sha, cached_clone, salvage_ref, ...places };
 };
 
 /** `head` as in `DiffRequest`. */
@@ -95,9 +94,6 @@ const read = async (
     });
   try {
     const found = await find();
-    const isHere = record.pod_name === settings.podName;
-    if (found === null && source === "salvage" && isHere && isFurther(record))
-      return (await isLeft(sources, record)) ? await read(sources, asked, files) : nothing;
     if (found !== null || source !== "branch" || !wasPushed(record))
       return found ?? missing(record, settings);
     await repos.fetch({ url: repoUrl, jobId, signal });
@@ -108,10 +104,7 @@ const read = async (
   }
 };
 
-const copyId = ({ id, worktree_id: worktree }: JobRecord): string =>
-  worktree === null ? id : worktree.replace(mainId(worktree), id);
-
-const isFurther = ({ worktree_id: id }: JobRecord): boolean => id !== null && mainId(id) !== id;
+const copyId = ({ id, worktree_id: own }: JobRecord): string => own?.replace(mainId(own), id) ?? id;
 
 const wasPushed = ({ stages }: JobRecord): boolean => stages.some(({ stage }) => stage === "pushed");
 
@@ -125,7 +118,7 @@ const missing = (record: JobRecord, { podName }: { podName: string }): never => 
       : `it is on the disk of the instance ${owner}. Ask that instance`;
   throw new ServiceError(
     "change_not_found",
-    `The change of the job ${id} is not on the instance ${podName}: ${where}`,
+    `The change of the job ${id}${url && ` in ${url}`} is not on the instance ${podName}: ${where}`,
   );
 };
 
@@ -138,8 +131,7 @@ const answer = (
 ): JobDiff => {
   const text = redact(diff.text);
   const altered = lossy || text !== diff.text;
-  const sum = (count: "insertions" | "deletions"): number =>
-    files.reduce((all, file) => all + file[count], 0);
+  const sum = (count: "insertions" | "deletions") => files.reduce((all, file) => all + file[count], 0);
   // Who sees them has to learn what diff lacks.
   const first = files.length > maxFiles ? files.filter((file) => file.left_out) : [];
   const shown = [...new Set([...first, ...files])].slice(0, maxFiles);

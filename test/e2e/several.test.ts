@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { Job } from "../../src/contract/job.ts";
@@ -208,7 +208,7 @@ test("an agent that may only read sees them, and nothing of it stays", async () 
 });
 
 test("work of a cancelled job is saved in each repository, and then both worktrees are removed", async () => {
-  const { client } = await start({ SERVICE_WORKTREE_TTL: "0" });
+  const { client, url } = await start({ SERVICE_WORKTREE_TTL: "0" });
   const app = await host.createRepository("acme", "stopped");
   const lib = await host.createRepository("acme", "stopped-lib");
   const asked = { task: "scenario: hang", repo_url: app.url, ...further(lib.url) };
@@ -225,4 +225,14 @@ test("work of a cancelled job is saved in each repository, and then both worktre
   expect(await git(clone, "ls-tree", "--name-only", ref)).toContain("also.txt");
   const change = await client.get_diff({ job_id: id, repository: lib.url });
   expect(change).toMatchObject({ source: "salvage", files: [{ path: "also.txt" }] });
+  // One that cannot be had any more hides no other.
+  const env = { SERVICE_PORT: new URL(url).port };
+  const both = await svc(["diff", id], { env });
+  await rm(clone, { recursive: true });
+  const one = await svc(["diff", id], { env });
+  expect([both.code, both.stderr, one.code]).toEqual([0, "", 1]);
+  expect(one.stdout).toBe((await svc(["diff", id, "--repository", "stopped"], { env })).stdout);
+  expect(both.stdout).toContain("b/also.txt");
+  expect(one.stdout).not.toContain("b/also.txt");
+  expect(one.stderr).toContain("stopped-lib");
 });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { afterFile } from "../../../test/cleanup.ts";
 import { temporaryDirectory } from "../../../test/temporary.ts";
-import { findGroups, limit, makeGroups, removeGroups, type Limits } from "./limits.ts";
+import { findGroups, limit, makeGroups, removeGroups, wereKilled, type Limits } from "./limits.ts";
 import { supervise } from "./supervise.ts";
 
 const PATH = "/usr/bin:/bin:/usr/sbin:/sbin";
@@ -126,4 +126,22 @@ test("out of a group of version 2 in which there are others the service does not
   });
   expect(await findGroups("0::/shared", root)).toBeNull();
   expect(await readFile(join(root, "shared/cgroup.procs"), "utf8")).toBe(String(process.pid));
+});
+
+test.each([
+  ["version 2, of its own limit", "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\n", true],
+  ["version 2, ten of them", "memory.events", "oom 10\noom_kill 10\n", true],
+  ["version 2, of a limit above it", "memory.events", "max 0\noom 0\noom_kill 1\n", false],
+  ["version 2, of none", "memory.events", "max 9\noom 1\noom_kill 0\n", false],
+  [
+    "version 1, which does not tell whose limit",
+    "memory.oom_control",
+    "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    true,
+  ],
+  ["version 1, of none", "memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n", false],
+])("a kill because of memory is told: %s", async (_of, file, text, was) => {
+  const group = await temporaryDirectory();
+  await writeFile(join(group, file), text);
+  expect(await wereKilled([join(group, "gone"), group])).toBe(was);
 });

@@ -43,7 +43,7 @@ export const limit = async (asked: Limits, countsApart: boolean, name: string): 
 };
 
 /** Whether the kernel has ended a process for its group's own limit. Version 1 does not tell whose limit it was. */
-const wereKilled = async (directories: readonly string[]): Promise<boolean> => {
+export const wereKilled = async (directories: readonly string[]): Promise<boolean> => {
   const files = directories.flatMap((path) =>
     ["memory.events", "memory.oom_control"].map((name) => join(path, name)),
   );
