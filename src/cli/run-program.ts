@@ -10,11 +10,7 @@ type Create = (finish: (code: number) => void) => Command;
  * Runs a program of this package; resolves to the exit code, never rejects.
  * @param load imports the commands, which takes most of the time of a start
  */
-export const runProgram = async (
-  name: string,
-  load: () => Promise<Create>,
-  argv: string[],
-): Promise<number> => {
+export const runProgram = async (name: string, load: () => Promise<Create>, argv: string[]) => {
   widenNoProxy(process.env);
   // A reader that stops early (`svc jobs | head`) is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {

@@ -2,7 +2,7 @@ export const cutMarker = "[… cut …]\n";
 
 /** Holds the last `maxBytes` of a stream. */
 export const createTailBuffer = (maxBytes: number) => {
-  const buffer = Buffer.alloc(2 * maxBytes);
+  const buffer = Buffer.allocUnsafe(2 * maxBytes);
   let used = 0;
   let total = 0;
 

@@ -93,11 +93,7 @@ const renew = async (context: GitContext, existing: OwnerFile, request: AddWorkt
 };
 
 /** The base that a follow-up names in place of the worktree's, and the commit at which the branch leaves it; else nothing. */
-const otherBase = async (
-  context: GitContext,
-  { worktree }: OwnerFile,
-  { repo, baseRef }: AddWorktree,
-): Promise<Partial<Worktree>> => {
+const otherBase = async (context: GitContext, { worktree }: OwnerFile, { repo, baseRef }: AddWorktree) => {
   if (repo === null || baseRef === "" || baseRef === worktree.baseRef) return {};
   const { ownDir: gitDir, cacheDir } = worktree;
   const refs = await readRefs(cacheDir, remoteRefs);

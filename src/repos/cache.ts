@@ -173,7 +173,7 @@ const cloneAll = async (locked: LockedContext, url: string, into: string): Promi
 };
 
 const requireBranches = async (locked: LockedContext, url: string, into: string): Promise<void> => {
-  if ((await readRefs(into, ["refs/remotes/origin"])).size > 0) return;
+  if ([...(await readRefs(into, remoteRefs)).keys()].some((name) => name.startsWith(remoteBranches))) return;
   if ((await runRemote(locked, url, { command: ["ls-remote", "--heads"] })).stdout !== "")
     throw new RepoError("clone_failed", `git fetched none of the branches that ${url} has; try again`);
 };

@@ -159,11 +159,7 @@ const withoutApart = async (context: GitContext, adding: Adding): Promise<readon
 type HowToAdd = { live: boolean; apart: readonly string[]; headTree: string; staged: readonly string[] };
 
 /** Adds every file to the index. */
-const addAll = async (
-  context: GitContext,
-  adding: Adding,
-  how: HowToAdd,
-): Promise<Pick<Captured, "kept" | "restored">> => {
+const addAll = async (context: GitContext, adding: Adding, how: HowToAdd) => {
   const { live, apart: left, headTree, staged } = how;
   const special = await findSpecial(context, adding, left);
   const { nested, inner, large, submodules, hasRules } = special;

@@ -1,10 +1,11 @@
+import { hash } from "node:crypto";
 import { constants, existsSync } from "node:fs";
-import { lstat, open, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { lstat, open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nonBlocking } from "../lib/non-blocking.ts";
 import { find } from "./find.ts";
 import { listFiles } from "./git-index.ts";
-import { pathBytes, pathList, shownPath } from "./path-bytes.ts";
+import { pathBytes, pathList, pathText, shownPath } from "./path-bytes.ts";
 import { runGit, unlessRefused, type GitContext } from "./git-context.ts";
 import {
   borrowObjects,
@@ -116,29 +117,57 @@ const partsRead = "HEAD packed-refs index shallow objects refs logs worktrees".s
 const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? text.slice(0, 40) : null);
 
 /** Ids by name, of an annotated tag its own. */
-export type Refs = Map<string, string>;
+export type Refs = ReadonlyMap<string, string>;
 
-/** Refs of a git directory of these names or below them. Their objects may be missing. Empty when there is no directory. */
-export const readRefs = async (dir: string, names: string[], read = textOf): Promise<Refs> => {
-  const loose: Refs = new Map();
+/**
+ * Refs of a git directory of these names or below them. Their objects may be missing. Empty when there is no directory. `read`:
+ * how an agent's are read, which it may change at any time; the service's own are known by their file's inode and time.
+ */
+export const readRefs = async (dir: string, names: string[], read?: typeof smallTextOf): Promise<Refs> => {
+  const loose: [string, string][] = [];
   for (const root of names) {
     const place = join(dir, root);
     const files = await readdir(place, { recursive: true, withFileTypes: true }).catch(() => []);
     const paths = files.filter((entry) => entry.isFile()).map((file) => join(file.parentPath, file.name));
-    const all = [place, ...paths];
-    const texts = await Promise.all(all.map((path) => read(path)));
-    for (const [nth, path] of all.entries()) {
-      const id = idIn(texts[nth] ?? "");
-      if (id !== null) loose.set(path.slice(dir.length + 1), id);
+    for (const path of [place, ...paths]) {
+      const id = idIn(await (read ?? textOf)(path));
+      if (id !== null) loose.push([path.slice(dir.length + 1), id]);
     }
   }
   // Read after the files, which git deletes when it has packed them.
-  const packed = (await read(join(dir, "packed-refs"))).matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
-  const refs = Array.from(packed, ([, id = "", name = ""]) => [pathBytes(name).toString(), id] as const);
-  const isWanted = (name: string): boolean =>
-    name.includes("/") && isGitName(name) && names.some((root) => `${name}/`.startsWith(`${root}/`));
-  return new Map([...refs, ...loose].filter(([name]) => isWanted(name)));
+  const packed = await packedRefs(join(dir, "packed-refs"), names, read);
+  if (loose.length === 0) return packed;
+  const refs = new Map(packed);
+  for (const [name, id] of loose) if (isUsual(name)) refs.set(name, id);
+  return refs;
 };
+
+/** Reads a `packed-refs`. A job asks the same of the same file often, so the latest answers are kept. */
+const packedRefs = async (path: string, names: string[], read?: typeof smallTextOf): Promise<Refs> => {
+  const text = (await read?.(path)) ?? null;
+  const stats = text === null ? await stat(path, { bigint: true }).catch(() => null) : null;
+  const version = text === null ? [path, stats?.ino, stats?.size, stats?.mtimeNs] : [hash("sha1", text)];
+  const question = [...version, ...names].join(" ");
+  return latest.get(question) ?? remember(question, refsIn(text ?? (await textOf(path)), names));
+};
+
+const refsIn = (text: string, names: string[]): Refs => {
+  const isAsked = (name: string): boolean => names.some((root) => `${name}/`.startsWith(`${root}/`));
+  const lines = text.matchAll(/^([0-9a-f]{40}) (refs\/.+)$/gm);
+  const refs = Array.from(lines, ([, id = "", name = ""]) => [pathText(name), id] as const);
+  return new Map(refs.filter(([name]) => isAsked(name) && isUsual(name)));
+};
+
+const latest = new Map<string, Refs>();
+
+/** Not of an agent that writes millions. */
+const remember = (question: string, answer: Refs): Refs => {
+  if (latest.size >= 16) latest.clear();
+  if (answer.size <= 50_000) latest.set(question, answer);
+  return answer;
+};
+
+const isUsual = (name: string): boolean => name.includes("/") && isGitName(name);
 
 /** Longest `info/exclude` of an agent that counts, bytes. */
 const longestExclude = 65_536;
@@ -211,8 +240,9 @@ export const writeRefs = async (
   refs: Iterable<readonly [name: string, id: string]>,
   how: { durable: boolean },
 ): Promise<void> => {
-  const lines = Array.from(refs, ([name, id]) => `${id} ${name}\n`);
-  await replace(join(gitDir, "packed-refs"), lines.join(""), how);
+  const text = Array.from(refs, ([name, id]) => `${id} ${name}\n`).join("");
+  await replace(join(gitDir, "packed-refs"), text, how);
+  remember(`${hash("sha1", text)} refs`, new Map(refs));
   await rm(join(gitDir, "refs"), { recursive: true, force: true });
   await makeDirectory(gitDir, "refs/heads");
 };

@@ -6,6 +6,7 @@ import {
   emptyTree,
   hasDirectory,
   readRefs,
+  remoteRefs,
   requireDirectory,
   writeClone,
 } from "./clone.ts";
@@ -35,10 +36,8 @@ export const inspectWorktree = async (context: GitContext, worktree: Worktree): 
   const diffStat = { files: files.length, insertions: sum("insertions"), deletions: sum("deletions") };
   const own = [...new Set([head, tip])].filter((commit) => commit !== null);
   // The agent may have started over on a newer base.
-  const bases = [
-    baseSha ?? [],
-    ...(await readRefs(cacheDir, [`${remoteBranches}${baseRef}`])).values(),
-  ].flat();
+  const newer = (await readRefs(cacheDir, remoteRefs)).get(`${remoteBranches}${baseRef}`);
+  const bases = [baseSha ?? [], newer ?? []].flat();
   const count =
     own.length === 0 ? "0" : await inOwn(context, worktree, "rev-list", "--count", ...own, "--not", ...bases);
   const unsaved = await unsavedCommits(context, worktree, { agent });
@@ -122,11 +121,7 @@ export const pathsAtBase = async (
 };
 
 /** A path of the base, or of the branch at the remote, that has all lines of one of the texts, or such a name; null: none has. */
-export const pathWith = async (
-  context: GitContext,
-  worktree: Worktree,
-  texts: readonly string[][],
-): Promise<string | null> => {
+export const pathWith = async (context: GitContext, worktree: Worktree, texts: readonly string[][]) => {
   const { ownDir, baseSha } = worktree;
   const short = texts.filter(({ length }) => length === 1).flat();
   const long = texts.filter(({ length }) => length > 1);

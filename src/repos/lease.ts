@@ -21,10 +21,8 @@ import type { Worktree } from "./repos.ts";
  */
 
 /** The branch at the remote, as last fetched; null: it has none. */
-export const tipAtRemote = async ({ cacheDir, branch }: Worktree): Promise<string | null> => {
-  const name = `${remoteBranches}${branch}`;
-  return (await readRefs(cacheDir, [name])).get(name) ?? null;
-};
+export const tipAtRemote = async ({ cacheDir, branch }: Worktree): Promise<string | null> =>
+  (await readRefs(cacheDir, remoteRefs)).get(`${remoteBranches}${branch}`) ?? null;
 
 /**
  * Compares a commit of the worktree with what its branch has at the remote. `lost`: commits of others that a push would leave
@@ -36,12 +34,11 @@ export const compareWithRemote = async (
   { tip, theirs }: { tip: string; theirs: string | null },
 ): Promise<{ lost: string[]; own: string[] }> => {
   const { cacheDir, baseSha } = worktree;
-  const others = [...(await readRefs(cacheDir, remoteRefs))].filter(
-    ([name]) => name !== `${remoteBranches}${worktree.branch}`,
-  );
-  const without = [baseSha ?? [], ...others.map(([, id]) => id)].flat();
+  const others = new Map(await readRefs(cacheDir, remoteRefs));
+  others.delete(`${remoteBranches}${worktree.branch}`);
+  const without = Array.from(new Set([baseSha ?? [], ...others.values()].flat()), (id) => `^${id}`);
   const range = theirs === null ? tip : `${theirs}...${tip}`;
-  const { left, right } = await listCommits(context, worktree, [range, ...without.map((id) => `^${id}`)]);
+  const { left, right } = await listCommits(context, worktree, [range, ...without]);
   const pushed = left.length === 0 ? null : new Set((await textOf(pushedFile(worktree))).split("\n"));
   const foreign = left.filter(({ id }) => pushed?.has(id) === false);
   const authors = new Set(foreign.map(({ author }) => author));

@@ -1,6 +1,11 @@
 import { spawnSync } from "node:child_process";
+import { mkdir, rename, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { temporaryDirectory } from "../../test/temporary.ts";
+import { readRefs, writeRefs } from "./clone.ts";
+import { smallTextOf } from "./git-directory.ts";
 import { checkRef, isRefName } from "./ref.ts";
 
 const marks = ["/", ".", "..", "-", "@", "{", "@{", "~", "^", ":", "?", "*", "[", "\\", " ", "\t"];
@@ -46,4 +51,42 @@ test.for([
 
 test.for(["main", "release/1.2", "v3.0.0", "feature/ümlaut", "a@b", "refs/x"])("%s is taken", (ref) => {
   expect(() => checkRef(ref)).not.toThrow();
+});
+
+test("refs are read anew when git, the service or an agent has changed them, however fast", async () => {
+  const directory = await temporaryDirectory();
+  const file = join(directory, "packed-refs");
+  const line = (nth: number, name: string): string => `${String(nth).repeat(40)} ${name}\n`;
+  const others = Array.from({ length: 3000 }, (_, nth) => line(1, `refs/heads/topic-${nth}`)).join("");
+  expect(await readRefs(directory, ["refs/heads"])).toEqual(new Map());
+  for (const nth of [1, 2, 3, 4]) {
+    // As git does it: a new file in the place of the old one, of the same size.
+    await writeFile(`${file}.lock`, others + line(nth, "refs/heads/main") + line(nth, "refs/tags/v1"));
+    await rename(`${file}.lock`, file);
+    const refs = await readRefs(directory, ["refs/heads"]);
+    expect([refs.size, refs.get("refs/heads/main")]).toEqual([3001, String(nth).repeat(40)]);
+    expect([...(await readRefs(directory, ["refs/tags", "refs/heads/mai"])).keys()]).toEqual([
+      "refs/tags/v1",
+    ]);
+  }
+  for (const nth of [5, 6]) {
+    // As an agent may: the same file, with its old time.
+    const { mtime } = await stat(file);
+    await writeFile(
+      file,
+      line(nth, "refs/heads/main") + line(nth, "refs/heads/ä") + line(nth, "refs/heads/a..b"),
+    );
+    await utimes(file, mtime, mtime);
+    const refs = await readRefs(directory, ["refs"], smallTextOf);
+    expect([...refs]).toEqual(["main", "ä"].map((name) => [`refs/heads/${name}`, String(nth).repeat(40)]));
+  }
+  await mkdir(join(directory, "refs/heads"), { recursive: true });
+  await writeFile(join(directory, "refs/heads/main"), "7".repeat(40));
+  await writeRefs(directory, new Map([["refs/heads/b", "8".repeat(40)]]), { durable: false });
+  await writeFile(join(directory, "refs/heads/main"), "7".repeat(40));
+  const refs = await readRefs(directory, ["refs"], smallTextOf);
+  expect(Object.fromEntries(refs)).toEqual({
+    "refs/heads/b": "8".repeat(40),
+    "refs/heads/main": "7".repeat(40),
+  });
 });

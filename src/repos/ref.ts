@@ -14,15 +14,12 @@ export const isGitName = (ref: string): boolean =>
   ref !== "HEAD" &&
   ref.isWellFormed() &&
   !forbidden.test(ref) &&
-  !hasControl(ref) &&
   !ref.startsWith("-") &&
   !ref.endsWith(".") &&
   ref.split("/").every((part) => part !== "" && !part.startsWith(".") && !part.endsWith(".lock"));
 
-const forbidden = /[ ~^:?*[\\]|\.\.|@\{/;
-
 /** Control characters of ASCII only: git accepts others. */
-const hasControl = (ref: string): boolean => Buffer.from(ref).some((byte) => byte < 0x20 || byte === 0x7f);
+const forbidden = /[ ~^:?*[\\]|\.\.|@\{|[^\P{Cc}\x80-\x9f]/u;
 
 /** @throws ServiceError `invalid_ref` */
 export const checkRef = (ref: string): void => {

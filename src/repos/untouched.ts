@@ -78,11 +78,7 @@ const rulesOf = async (context: GitContext, adding: Adding, paths: readonly stri
 };
 
 /** Gives the index the commit's entries of those that are as a checkout writes them. Resolves to their paths. */
-export const asCheckedOut = async (
-  context: GitContext,
-  adding: Adding,
-  files: Changed[],
-): Promise<string[]> => {
+export const asCheckedOut = async (context: GitContext, adding: Adding, files: Changed[]) => {
   if (files.length === 0) return [];
   const place = join(scratchOf(adding.ownDir), "untouched");
   const write = { ...adding, index: `${place}.index` };

@@ -236,10 +236,7 @@ export const fenced = (text: string): string => {
 };
 
 /** Warns of a change to what a check's own command names: the change may be why it is green. */
-export const namedByChecks = (
-  definitions: readonly CheckDefinition[],
-  paths: readonly string[],
-): string | null => {
+export const namedByChecks = (definitions: readonly CheckDefinition[], paths: readonly string[]) => {
   const named = definitions.flatMap(({ name, run }) => {
     const words = run.split(/[\s'"`=:;|&()<>$]+/).map((word) => word.replace(/^(\.\/)+/, ""));
     return paths.filter((path) => words.includes(path)).map((path) => `${path} (${name})`);

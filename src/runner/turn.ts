@@ -291,10 +291,7 @@ export class UnknownSession extends Error {
 const alone =
   "Nobody can answer questions while you work: decide yourself, and say in your summary what you decided.";
 
-const promptOf = (
-  { record, worktree, others, questions, files, readOnly }: JobTurn,
-  resumed: boolean,
-): string =>
+const promptOf = ({ record, worktree, others, questions, files, readOnly }: JobTurn, resumed: boolean) =>
   [
     ...[worktree, ...others.map((other) => other.worktree)].flatMap(
       ({ behind, atRemote }) => behind ?? (readOnly ? [] : (atRemote ?? [])),
