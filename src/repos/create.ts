@@ -1,4 +1,4 @@
-import { lstat } from "node:fs/promises";
+import { lstatSync, type Stats } from "node:fs";
 import { parseRepoUrl, repositoryName, urlOfShort } from "../contract/repository-url.ts";
 import { diskUsage } from "../lib/disk-usage.ts";
 import { createKeyedMutex } from "../lib/keyed-mutex.ts";
@@ -152,8 +152,7 @@ export const createRepos = (request: {
       const owned = await readOwner(context, worktreeId);
       if (owned === null) return null;
       const { worktree, ready, since, instance, source, kept, ignored } = owned;
-      const looking = [worktree.path, worktree.gitDir].map((path) => lstat(path).catch(() => null));
-      const [directory, clone] = await Promise.all(looking);
+      const [directory, clone] = [worktree.path, worktree.gitDir].map(statsAt);
       const directoryExists = directory?.isDirectory() === true;
       // Another one after git or somebody else has changed it, as far as the times of its directories tell.
       const changed = `${directory?.mtimeMs} ${clone?.mtimeMs}`;
@@ -168,4 +167,13 @@ export const createRepos = (request: {
       diskUsage([path, ownDir], { exclude: settings.worktreeSizeExclude, signal }),
     cacheUsage: (signal: AbortSignal) => cacheUsage({ ...context, signal }),
   };
+};
+
+/** Synchronous: a list asks for each of its worktrees, and a thread for each costs ten times as much. */
+const statsAt = (path: string): Stats | undefined => {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 };

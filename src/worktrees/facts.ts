@@ -112,10 +112,7 @@ export const listByAge = async ({ records, repos }: FactSources): Promise<Positi
 export const lookUpAll = async (sources: FactSources): Promise<WorktreeFacts[]> =>
   lookUpThese(sources, await listByAge(sources));
 
-export const lookUpThese = async (
-  sources: FactSources,
-  positions: readonly Position[],
-): Promise<WorktreeFacts[]> => {
+export const lookUpThese = async (sources: FactSources, positions: readonly Position[]) => {
   const all = await Promise.all(positions.map(({ id }) => lookUp(sources, id)));
   return all.filter((known) => known !== null).filter((known) => !isGone(known));
 };
