@@ -10,8 +10,11 @@ import { openPage, show } from "./open-page.ts";
 const [service, browser] = await Promise.all([startService(), openBrowser()]);
 const ask = asks(service);
 
+/** Slow steps: a row of the conversation stays in view until it is looked for. */
+const slow = 'Mend it\nscenario: listen {"messages": 2, "every": 500}';
+
 test("a word is said by keys alone, heard and shown; one that waits is taken back; after the end it continues the job", async () => {
-  const job = await ask.submit({ task: 'Mend it\nscenario: listen {"messages": 2}' });
+  const job = await ask.submit({ task: slow });
   await ask.speaking(job.id);
   const { page, faults } = await openPage(browser, service, `/ui/jobs/${job.id}`);
   const box = page.getByRole("region", { name: "Say something to the agent" });
@@ -51,7 +54,7 @@ test("a word is said by keys alone, heard and shown; one that waits is taken bac
 });
 
 test("what is typed before the answer to the last word is here stays, and goes on its own", async () => {
-  const job = await ask.submit({ task: 'Mend it\nscenario: listen {"messages": 2}' });
+  const job = await ask.submit({ task: slow });
   await ask.speaking(job.id);
   const { page } = await openPage(browser, service, `/ui/jobs/${job.id}`);
   const text = page.getByRole("textbox", { name: "What to say to the agent" });
