@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { all, open } from "./open-index.fixture.ts";
 import { append, assistantLine, lines, newSource, question, userLine } from "./transcript-index.fixture.ts";
