@@ -120,8 +120,8 @@ const idIn = (text: string): string | null => (/^[0-9a-f]{40}\n?$/.test(text) ? 
 export type Refs = ReadonlyMap<string, string>;
 
 /**
- * Refs of a git directory of these names or below them. Their objects may be missing. Empty when there is no directory. `read`:
- * how an agent's are read, which it may change at any time; the service's own are known by their file's inode and time.
+ * Refs of a git directory of these names or below them. Their objects may be missing. Empty when there is no directory.
+ * `read` reads an agent's files, which are compared by content; the service's own are compared by inode, size and time.
  */
 export const readRefs = async (dir: string, names: string[], read?: typeof smallTextOf): Promise<Refs> => {
   const loose: [string, string][] = [];
@@ -160,7 +160,7 @@ const refsIn = (text: string, names: string[]): Refs => {
 
 const latest = new Map<string, Refs>();
 
-/** Not of an agent that writes millions. */
+/** Keeps an answer of at most 50,000 refs, because an agent may write millions. */
 const remember = (question: string, answer: Refs): Refs => {
   if (latest.size >= 16) latest.clear();
   if (answer.size <= 50_000) latest.set(question, answer);
