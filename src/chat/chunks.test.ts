@@ -138,6 +138,12 @@ test("any text is one line to every reader of lines, survives the bytes, and is 
   );
 });
 
+/** One character, of which each delta has a half. */
+const halves = {
+  high: { kind: "text", text: "\ud83d" },
+  low: { kind: "text", text: "\udc00" },
+} as const;
+
 test("the whole answer is what the stream would have said, joined, and valid for the public format", () => {
   fc.assert(
     fc.property(fc.array(anyDelta), (deltas) => {
@@ -173,5 +179,6 @@ test("the whole answer is what the stream would have said, joined, and valid for
       });
       expect(checkCompletion(object)).toEqual([]);
     }),
+    { examples: [[[halves.high, halves.low]]] },
   );
 });
