@@ -4,7 +4,7 @@ import type { EngineEvent } from "./engine.ts";
 import type { Visibility } from "../contract/visibility.ts";
 import { createAnswerDigest } from "./answer-digest.ts";
 import { orAborted } from "../lib/wait.ts";
-import { toJson, wellFormed } from "../lib/well-formed.ts";
+import { toJson } from "../lib/well-formed.ts";
 import type { ChatTurn, ChatRequest } from "./chat.ts";
 import { createChunks, doneEvent, errorEvent, type AnswerHead, publicUsage } from "./chunks.ts";
 import { type Delta, contentOf, isLive, shows } from "./delta.ts";
@@ -204,8 +204,8 @@ export const createCompletionObject = ({ id, created, model }: AnswerHead) => {
   return {
     /** A visible delta; pass no hidden one. */
     take: (delta: Delta): void => {
-      if (delta.kind === "thinking") reasoning.push(wellFormed(delta.text));
-      else content.push(wellFormed(contentOf(delta)));
+      if (delta.kind === "thinking") reasoning.push(delta.text);
+      else content.push(contentOf(delta));
     },
     /** The `chat.completion` object as JSON text. */
     finish: (usage: Usage | null): string => {
