@@ -168,7 +168,7 @@ const cloneAll = async (locked: LockedContext, url: string, into: string): Promi
   await rm(join(into, "HEAD"));
   await restoreGitDirectory(locked, into, { url, bare: true });
   const named = [...refs].map(([name, id]) => [name.replace("refs/heads/", remoteBranches), id] as const);
-  await writeRefs(into, named, { durable: true });
+  await writeRefs(into, new Map(named), { durable: true });
   await requireBranches(locked, url, into);
 };
 

@@ -160,10 +160,11 @@ const refsIn = (text: string, names: string[]): Refs => {
 
 const latest = new Map<string, Refs>();
 
-/** Keeps an answer of at most 50,000 refs, because an agent may write millions. */
+/** Keeps answers of at most 200,000 refs together (40 MiB), because agents may write millions. An answer counts as 1,000 more. */
 const remember = (question: string, answer: Refs): Refs => {
-  if (latest.size >= 16) latest.clear();
-  if (answer.size <= 50_000) latest.set(question, answer);
+  const held = [...latest.values()].reduce((sum, { size }) => sum + size + 1_000, answer.size);
+  if (held > 200_000) latest.clear();
+  else latest.set(question, answer);
   return answer;
 };
 
@@ -235,14 +236,10 @@ export const writeClone = async (
 };
 
 /** Gives a git directory these refs and no others. */
-export const writeRefs = async (
-  gitDir: string,
-  refs: Iterable<readonly [name: string, id: string]>,
-  how: { durable: boolean },
-): Promise<void> => {
+export const writeRefs = async (gitDir: string, refs: Refs, how: { durable: boolean }): Promise<void> => {
   const text = Array.from(refs, ([name, id]) => `${id} ${name}\n`).join("");
   await replace(join(gitDir, "packed-refs"), text, how);
-  remember(`${hash("sha1", text)} refs`, new Map(refs));
+  remember(`${hash("sha1", text)} refs`, refs);
   await rm(join(gitDir, "refs"), { recursive: true, force: true });
   await makeDirectory(gitDir, "refs/heads");
 };

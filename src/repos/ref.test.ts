@@ -90,3 +90,15 @@ test("refs are read anew when git, the service or an agent has changed them, how
     "refs/heads/main": "7".repeat(40),
   });
 });
+
+test("more refs than are kept in memory are read whole each time", async () => {
+  const directory = await temporaryDirectory();
+  const names = Array.from({ length: 110_000 }, (_, nth) => `refs/heads/topic-${nth}`);
+  for (const nth of [1, 2, 3]) {
+    const id = String(nth).repeat(40);
+    await writeFile(join(directory, "packed-refs"), names.map((name) => `${id} ${name}\n`).join(""));
+    const refs = await readRefs(directory, ["refs"], smallTextOf);
+    expect([refs.size, refs.get("refs/heads/topic-109999")]).toEqual([110_000, id]);
+    expect((await readRefs(directory, ["refs"], smallTextOf)).get("refs/heads/topic-0")).toBe(id);
+  }
+});

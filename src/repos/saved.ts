@@ -125,7 +125,7 @@ export const packAnew = async (
   const earlier = await namesIn(join(objects, "pack"));
   const refs = [...(await readRefs(saved, savedRefs))];
   // Git reads none that are garbage.
-  if (lenders !== undefined) await writeRefs(saved, refs, { durable: true });
+  if (lenders !== undefined) await writeRefs(saved, new Map(refs), { durable: true });
   const ids = [...new Set(refs.map(([, id]) => id))];
   const packs = new Set<string>();
   const bringing = { where: saved, lenders: lenders ?? [], without: lasting, into: saved, packs };
@@ -133,7 +133,7 @@ export const packAnew = async (
   const unread = new Set(await withoutLeftovers(locked, saved, () => bring(locked, ids, bringing)));
   const commits = ids.filter((id) => !unread.has(id));
   const bases = await basesOf(locked, saved, { commits, lasting });
-  await writeRefs(saved, [...refs.filter(([, id]) => !unread.has(id)), ...bases], { durable: true });
+  await writeRefs(saved, new Map([...refs.filter(([, id]) => !unread.has(id)), ...bases]), { durable: true });
   for (const name of earlier)
     if (!packs.has(name.replace(/\..*/, ""))) await rm(join(objects, "pack", name), { force: true });
   for (const name of await namesIn(objects))
