@@ -60,19 +60,23 @@ test("what a copy lacks that counts in the place of a longer one counts in the f
 
 test("a line more costs no more where much was said before", async () => {
   const index = await open();
-  /** Processor time of further lines, each on its own, ms. */
+  /** Processor time of 25 further lines, each on its own, ms: the least of eight rounds, of which one may hold the database's tidying up. */
   const costAfter = async (name: string, pairs: number) => {
     const said = Array.from({ length: pairs }, (_, n) => [userLine(`${n}`), assistantLine("so")]).flat();
     let source = await append(index, session(name), lines(...said));
-    const begin = process.cpuUsage();
-    for (let n = 0; n < 200; n += 1) source = await append(index, source, lines(assistantLine("so")));
-    const { user, system } = process.cpuUsage(begin);
+    const costs: number[] = [];
+    for (let round = 0; round < 8; round += 1) {
+      const begin = process.cpuUsage();
+      for (let n = 0; n < 25; n += 1) source = await append(index, source, lines(assistantLine("so")));
+      const { user, system } = process.cpuUsage(begin);
+      costs.push((user + system) / 1000);
+    }
     expect(index.session(name)).toMatchObject({ num_user_turns: pairs, num_assistant_turns: pairs + 200 });
-    return (user + system) / 1000;
+    return Math.min(...costs);
   };
   await costAfter("first", 1);
   const little = await costAfter("small", 1);
-  expect(await costAfter("large", 5000)).toBeLessThan(2 * little + 200);
+  expect(await costAfter("large", 5000)).toBeLessThan(2 * little + 25);
 });
 
 test("copies that are written in turn do not take each other's place", async () => {

@@ -57,7 +57,7 @@ test("get_session_segment gives a part by position and by time, as instants", as
   expect(entries.map(({ content }) => content)).toEqual(["answer 0 text", "question 1 text"]);
   const at = Date.parse(entries[1]?.timestamp ?? "");
   const shifted = new Date(at + 3_600_000).toISOString().replace("Z", "+01:00");
-  for (const since of [shifted, new Date(at).toISOString().replace(/\.\d+Z$/, "")])
+  for (const since of [shifted, new Date(at).toISOString().replace("Z", "")])
     expect(await ask("get_session_segment", { session_id: "s1", since, limit: 1 })).toMatchObject({
       total_count: 3,
       count: 1,

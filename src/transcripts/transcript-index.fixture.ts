@@ -43,7 +43,8 @@ export const lines = (...records: unknown[]): string =>
 let count = 0;
 const envelope = () => ({
   uuid: `uuid-${(count += 1)}`,
-  timestamp: new Date(Date.parse("2026-03-02T09:00:00Z") + count * 1000).toISOString(),
+  // Files share the count: a millisecond each keeps a file of thousands of lines within a minute.
+  timestamp: new Date(Date.parse("2026-03-02T09:00:00Z") + count).toISOString(),
   sessionId: "any",
   cwd: "/home/ana/app",
   gitBranch: "main",
