@@ -83,9 +83,9 @@ test("what is writable within what is readable is writable, and the other way ro
 
 test.each([
   ["capabilities", "grep CapEff /proc/self/status", /CapEff:\s+0000000000000000/],
-  ["mounting /usr again", "mount -o remount,bind,rw /usr || echo no", /no$/],
-  ["a new user namespace", "unshare -U true || echo no", /no$/],
-  ["core_pattern", "echo x > /proc/sys/kernel/core_pattern || echo no", /no$/],
+  ["mounting /usr again", "mount -o remount,bind,rw /usr || echo no", /^no$/m],
+  ["a new user namespace", "unshare -U true || echo no", /^no$/m],
+  ["core_pattern", "echo x > /proc/sys/kernel/core_pattern || echo no", /^no$/m],
   ["the kernel's symbols", "head -c 8 /proc/kallsyms 2>/dev/null || echo no", /^no$/],
   [
     "lists of the kernel's memory",
