@@ -183,7 +183,7 @@ const budgets: Record<string, number> = {
   openai: 1114,
   place: 1250,
   profiles: 2363,
-  repos: 6061,
+  repos: 6058,
   runner: 2677,
   sandbox: 1530,
   secrets: 463,

@@ -15,7 +15,7 @@ import {
   runRemote,
   unlessRefused,
 } from "./git-context.ts";
-import { removeLeftovers, restoreGitDirectory, textOf, withoutLeftovers } from "./git-directory.ts";
+import { removeLeftovers, restoreGitDirectory, textOf } from "./git-directory.ts";
 import { readOwners } from "./owner-file.ts";
 import { remoteBranches } from "./ref.ts";
 import { type CachedRepo, RepoError, savedDirOf, type Worktree } from "./repos.ts";
@@ -141,7 +141,7 @@ const fetchAll = async (locked: LockedContext, url: string, into: string): Promi
     const command = ["fetch", ...how, "--prune", ...fetchOptions] as const;
     // Each job leaves a branch, and git reads objects that are a file each fifteen times as slowly as those of a pack.
     const call = { where: into, command, refs, config: [["fetch.unpackLimit", "1"]] } as const;
-    return withoutLeftovers(locked, into, () => runRemote(locked, url, call));
+    return runRemote(locked, url, call);
   };
   const { stderr } = await unlessRefused(fetch("--atomic"), (error) => {
     // A branch has the name of a directory that another one left: git deletes and makes them one after the other only.

@@ -47,7 +47,7 @@ const expireIn = async (context: GitContext, key: string | null, before: Date): 
   if (past.length === 0) return 0;
   const input = past.join("");
   await withRepositoryLock(context, { key, url: `in ${gitDir}`, reason: "worktree_failed" }, (locked) =>
-    withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, ["update-ref", "--stdin"], { input })),
+    withoutLeftovers(locked.lost, gitDir, () => runGit(locked, gitDir, ["update-ref", "--stdin"], { input })),
   );
   return past.length;
 };

@@ -4,6 +4,7 @@ import { isLoopbackHost } from "../config/formats.ts";
 import type { Settings } from "../config/variables.ts";
 import { onGitHost, takesToken } from "../contract/repository-url.ts";
 import { git, GitError, type GitOptions, type GitOutput } from "../lib/git.ts";
+import { withoutLeftovers } from "./git-directory.ts";
 import { callHost } from "./host-call.ts";
 import type { Tokens, TokenSettings } from "./tokens.ts";
 import { type Confine, type Tree, wallFor } from "./wall.ts";
@@ -158,7 +159,8 @@ type RemoteCall = Pick<GitCall, "input" | "config"> & {
 
 /**
  * Runs git with what it needs to reach this server and no other: the protocol and, for the git host, a helper that reads the
- * token from the environment. One that the host refuses is replaced once. A server whose fault may pass is asked again.
+ * token from the environment. One that the host refuses is replaced once. A server whose fault may pass is asked again. No try
+ * leaves anything in a clone whose lock the caller has.
  */
 export const runRemote = async (
   context: GitContext & Partial<LockedContext>,
@@ -166,15 +168,19 @@ export const runRemote = async (
   { command, refs = [], where = null, mayBeMissing = false, input, config = [] }: RemoteCall,
 ): Promise<GitOutput> => {
   const { gitHost, gitHostAppId } = context.settings;
-  const { tokens, signal } = context;
+  const { tokens, signal, lost } = context;
   const args = [...command, ...serverOptions(url, command[0]), "--", url, ...refs];
   const protocol = { GIT_ALLOW_PROTOCOL: protocolOf(url) };
   const narrowed = mayBeMissing ? null : onGitHost(url, gitHost);
+  const once = (call: GitCall): Promise<GitOutput> => {
+    const asking = () => runGit(context, where, args, call);
+    return lost === undefined || typeof where !== "string" ? asking() : withoutLeftovers(lost, where, asking);
+  };
   const run = async (isRetry: boolean): Promise<GitOutput> => {
     const token = takesToken(url, gitHost) ? await tokens.get(narrowed, signal) : null;
-    const ask = (call: GitCall) => callHost(signal, () => runGit(context, where, args, call));
+    const ask = (call: GitCall) => callHost(signal, () => once(call));
     // A disk is no host: it is asked once.
-    if (isLocal(url)) return runGit(context, where, args, { variables: protocol, input, config });
+    if (isLocal(url)) return once({ variables: protocol, input, config });
     if (token === null) return ask({ variables: protocol, input, config });
     const running = ask({
       config: [...config, [`credential.https://${gitHost}.helper`, helper]],

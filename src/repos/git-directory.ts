@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { GitError } from "../lib/git.ts";
 import { nonBlocking } from "../lib/non-blocking.ts";
-import type { GitContext, LockedContext, RepoSettings } from "./git-context.ts";
+import type { GitContext, RepoSettings } from "./git-context.ts";
 
 /** The content of `config` in the service's git directories, and the agents'. Submodules that are checked out are active. */
 export const canonicalConfig = (
@@ -123,9 +123,9 @@ export const smallTextOf = async (path: string, encoding: BufferEncoding = "lati
 const quote = (value: string): string =>
   `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\0", "")}"`;
 
-/** Runs git on a clone whose lock the caller has, twice where files of a killed git were in the way. A failure leaves nothing. */
+/** Runs git on a locked clone, until `lost`; twice where a killed git's files are in the way. A failure leaves nothing. */
 export const withoutLeftovers = async <Value>(
-  { lost }: LockedContext,
+  lost: AbortSignal,
   gitDir: string,
   action: () => Promise<Value>,
 ): Promise<Value> => {

@@ -56,7 +56,7 @@ export const saveRefs = (
     const commits = [...refs.values()];
     const lasting = await remoteIds(cacheDir, { lasting: true });
     const without = [...lasting, ...(await readRefs(saved, [...refs.keys()])).values()];
-    await withoutLeftovers(locked, saved, async () => {
+    await withoutLeftovers(locked.lost, saved, async () => {
       await bringObjects(locked, commits, { where: ownDir, lenders: [saved], without, into: saved });
       const bases = await basesOf(locked, ownDir, { commits, lasting });
       for (const ref of refs) {
@@ -88,9 +88,9 @@ export const tidy = async (
 ): Promise<void> => {
   const refs = await readdir(join(gitDir, "refs"), { recursive: true }).catch(() => []);
   if (refs.length >= maxLooseRefs)
-    await withoutLeftovers(locked, gitDir, () => runGit(locked, gitDir, ["pack-refs", "--all"]));
+    await withoutLeftovers(locked.lost, gitDir, () => runGit(locked, gitDir, ["pack-refs", "--all"]));
   const packs = (await namesIn(join(gitDir, "objects/pack"))).filter((name) => name.endsWith(".pack"));
-  if (packs.length > maxPacks) await withoutLeftovers(locked, gitDir, repack);
+  if (packs.length > maxPacks) await withoutLeftovers(locked.lost, gitDir, repack);
 };
 
 /** Keeps `saved.git` whole after a fetch, under the lock: packs it anew when its bases are others now, or it has many packs. */
@@ -130,7 +130,7 @@ export const packAnew = async (
   const packs = new Set<string>();
   const bringing = { where: saved, lenders: lenders ?? [], without: lasting, into: saved, packs };
   const bring = lenders === undefined ? bringObjects : bringReadable;
-  const unread = new Set(await withoutLeftovers(locked, saved, () => bring(locked, ids, bringing)));
+  const unread = new Set(await withoutLeftovers(locked.lost, saved, () => bring(locked, ids, bringing)));
   const commits = ids.filter((id) => !unread.has(id));
   const bases = await basesOf(locked, saved, { commits, lasting });
   await writeRefs(saved, new Map([...refs.filter(([, id]) => !unread.has(id)), ...bases]), { durable: true });

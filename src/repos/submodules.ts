@@ -7,13 +7,7 @@ import { copyIndex, indexHiding, readRefs, remoteRefs, writeRefs } from "./clone
 import { takesToken } from "../contract/repository-url.ts";
 import { attempt } from "./failure.ts";
 import { allowsLocal, type GitContext, runGit, runRemote, unlessRefused } from "./git-context.ts";
-import {
-  borrowObjects,
-  makeDirectory,
-  replace,
-  restoreGitDirectory,
-  withoutLeftovers,
-} from "./git-directory.ts";
+import { borrowObjects, makeDirectory, replace, restoreGitDirectory } from "./git-directory.ts";
 import { cure, type Declared, declaredIn, sharesOwner, urlOf } from "./gitmodules.ts";
 import { objectsAt } from "./git-objects.ts";
 import { importCommits } from "./import.ts";
@@ -243,10 +237,7 @@ const bringCommit = async (context: GitContext, repo: CachedRepo, commit: string
   const refs = [`${commit}:refs/service/submodules/${commit}`];
   const command = ["fetch", ...fetchOptions] as const;
   await withRepositoryLock(context, { key, url, reason: "clone_failed" }, (locked) =>
-    unlessRefused(
-      withoutLeftovers(locked, where, () => runRemote(locked, url, { where, command, refs })),
-      () => null,
-    ),
+    unlessRefused(runRemote(locked, url, { where, command, refs }), () => null),
   );
   return hasCommit(context, repo, commit);
 };

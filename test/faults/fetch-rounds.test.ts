@@ -15,6 +15,12 @@ test("wherever a fetch is cut off, every ref stays, no part of a pack is left, a
   expect(tally.whole + tally.failed.clone + tally.failed.update).toBe(rounds);
 });
 
+test("a fetch that is cut off in the middle of a pack and succeeds at its next try leaves no part either", async () => {
+  // Cut off once, after 70 KB.
+  const tally = await cutRounds({ directory: await temporaryDirectory(), rounds: 3, random: () => 0.45 });
+  expect(tally).toEqual({ failed: { clone: 0, update: 0 }, whole: 3, faults: [] });
+});
+
 test("the same when the disk of the cached clones is full", async () => {
   const program = spawn(
     process.execPath,
