@@ -232,7 +232,7 @@ test("each end of a job is told once, when nothing of it runs any more", async (
   });
   const [waiting, expired] = [await engine.submit(), await engine.submit()];
   await engine.jobs.cancel(waiting.id);
-  clock = new Date("2026-01-01T00:01:00Z");
+  clock = new Date("2026-01-01T00:01:01Z");
   await engine.round();
   engine.work();
   const good = await engine.submit({}, { principal: "somebody" });

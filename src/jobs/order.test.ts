@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { until } from "../../test/until.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { RunTaskInput } from "../contract/job.ts";
+import type { Execute } from "./run.ts";
 import { startEngine, untilInterrupted } from "./engine.fixture.ts";
 
 test("jobs that share a worktree run in the order of their submission, whichever the queue delivers first", async () => {
@@ -32,6 +33,45 @@ test("jobs that share a worktree run in the order of their submission, whichever
   await until(async () => (await engine.store.get(b.id))?.unsettled === false);
   expect(await engine.worker.work(c.id)).toBe("done");
   expect(began).toEqual(["A", "elsewhere", "B", "C"]);
+});
+
+test("jobs of one millisecond run in the order of their submission, in a worktree as in a session", async () => {
+  const began: string[] = [];
+  const execute: Execute = async (record) => {
+    began.push(record.task);
+    return { kind: "succeeded", patch: {} };
+  };
+  const session_id = randomUUID();
+  const ofWorktree = { worktree_id: randomUUID() };
+  const ofSession = { session_id };
+  for (const shared of [ofWorktree, ofSession]) {
+    began.length = 0;
+    const engine = await startEngine({
+      execute,
+      now: () => new Date("2026-05-04T10:00:00Z"),
+      concurrency: 1,
+    });
+    const first = await engine.submit();
+    await engine.store.update(first.id, { status: ["queued"] }, { session_id });
+    await engine.worker.work(first.id);
+    const tasks = Array.from({ length: 4 }, (_, nth) => `${nth}`);
+    const ids: string[] = [];
+    for (const task of tasks) ids.push((await engine.submit({ task, ...shared })).id);
+    // The queue delivers the last first.
+    for (const id of ids.toReversed()) await engine.queue.add({ id, boundTo: null });
+    engine.work();
+    await until(() => began.length === 5);
+    expect(began.slice(1)).toEqual(tasks);
+  }
+});
+
+test("a clock that is set back takes the times of further jobs with it", async () => {
+  let time = Date.parse("2026-05-04T10:00:00Z");
+  const engine = await startEngine({ now: () => new Date(time) });
+  const submitted = async () => Date.parse((await engine.submit()).created_at);
+  expect([await submitted(), await submitted()]).toEqual([time, time + 1]);
+  time -= 7_200_000;
+  expect([await submitted(), await submitted()]).toEqual([time, time + 1]);
 });
 
 test("one that is cancelled or whose record is gone holds up none of those after it", async () => {

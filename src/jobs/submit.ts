@@ -34,7 +34,15 @@ type NamedWorktree = { id: string; repoUrl: string; baseRef: string; branch: str
 
 /** Accepts jobs: checks, stores, queues them. Knows neither agents nor git. */
 export const createSubmit = (deps: Dependencies) => {
-  const { store, queue, settings, now } = deps;
+  const { store, queue, settings } = deps;
+  let latest = 0;
+
+  /** Returns a time of its own for each job, at most 1 s ahead: those of a worktree or session run in the order of `created_at`. */
+  const submittedAt = (): Date => {
+    const at = deps.now().getTime();
+    latest = at <= latest && latest < at + 1000 ? latest + 1 : at;
+    return new Date(latest);
+  };
 
   const submit = async (input: RunTaskInput, context: RequestContext): Promise<JobRecord> => {
     await deps.admit();
@@ -74,7 +82,7 @@ export const createSubmit = (deps: Dependencies) => {
     const fresh = (): JobRecord =>
       newRecord({
         id: deps.newId(),
-        now: now(),
+        now: submittedAt(),
         input,
         ...accepted,
         ttlSeconds: settings.jobTtl,
@@ -86,12 +94,11 @@ export const createSubmit = (deps: Dependencies) => {
         delivers: input.options.deliver_only === true ? origin.previous : null,
       });
     const { record, created } = await createWith(fresh, input.options.files);
-    if (!created && record.idempotency?.body !== idempotency?.body) {
+    if (!created && record.idempotency?.body !== idempotency?.body)
       throw new ServiceError(
         "idempotency_conflict",
         `Idempotency-Key: was used for job ${record.id} with another request; use a new key`,
       );
-    }
     // Also for a repeated request: the first may have been cut off before the job was queued.
     if (record.status === "queued") await queue.add({ id: record.id, boundTo: record.bound_to });
     return record;
@@ -113,13 +120,12 @@ export const createSubmit = (deps: Dependencies) => {
       const isStored = !("refused" in creation) && creation.created;
       if (files.length > 0 && !isStored) await deps.taskFiles.remove(record.id);
       if (!("refused" in creation)) return creation;
-      if (creation.refused === "full") {
+      if (creation.refused === "full")
         throw new ServiceError(
           "queue_full",
           `${settings.maxQueuedJobs} jobs are waiting already; try again later`,
           { retryAfter: 30 },
         );
-      }
     }
   };
 
@@ -156,12 +162,11 @@ const completed = (
   worktree: NamedWorktree | null,
 ): RunTaskInput => {
   if (worktree !== null) {
-    if (input.base_ref !== "" && input.base_ref !== worktree.baseRef) {
+    if (input.base_ref !== "" && input.base_ref !== worktree.baseRef)
       throw new ServiceError(
         "invalid_request",
         `base_ref: the worktree ${worktree.id} is based on ${worktree.baseRef || "nothing"}; leave base_ref out`,
       );
-    }
     const repo_url = input.repo_url === "" ? worktree.repoUrl : input.repo_url;
     return { ...input, repo_url, base_ref: worktree.baseRef };
   }
@@ -189,12 +194,11 @@ const worktreeOf = ({ previous, worktree }: Origin, repoUrl: string): NewRecord[
     );
   }
   const own = previous?.worktree_id ?? worktree.id;
-  if (own !== worktree.id) {
+  if (own !== worktree.id)
     throw new ServiceError(
       "invalid_request",
       `session_id: this session ran in the worktree ${own}; leave worktree_id out to resume it there`,
     );
-  }
   return worktree;
 };
 
@@ -223,12 +227,11 @@ export const digestsOf = (
   asked: object,
 ): JobRecord["idempotency"] => {
   if (key === undefined) return null;
-  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+  if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw new ServiceError(
       "invalid_request",
       "Idempotency-Key: must be 1 to 255 printable ASCII characters without spaces",
     );
-  }
   return { key: digest(`${principal}\0${key}`), body: digest(JSON.stringify(asked)) };
 };
 
