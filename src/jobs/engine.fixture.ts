@@ -6,6 +6,7 @@ import { MessageInput } from "../contract/message.ts";
 import { createLog } from "../lib/log.ts";
 import { createRedactor } from "../lib/redact.ts";
 import { createRetries } from "../lib/retries.ts";
+import { afterFile } from "../../test/cleanup.ts";
 import { openFilesEventLog, openFilesJobStore } from "../../test/open-stores.ts";
 import { temporaryDirectory } from "../../test/temporary.ts";
 import type { Execute, SettleLost } from "./run.ts";
@@ -69,7 +70,13 @@ export const startEngine = async ({
   const jobsDir = directory ?? (await temporaryDirectory());
   const store = await openFilesJobStore(jobsDir, log);
   const events = openFilesEventLog(join(jobsDir, "events"), { jobs: store, now, log });
-  const queue = createLocalQueue({ concurrency, onError: (error) => expect.fail(String(error)) });
+  let isOver = false;
+  const queue = createLocalQueue({ concurrency, onError: (error) => isOver || expect.fail(String(error)) });
+  // A job that no test waits for must not be tried again for ever, in a directory that is removed.
+  afterFile(() => {
+    isOver = true;
+    queue.stop();
+  });
   const jobEnds = createNotifier();
   const ended: JobRecord[] = [];
   const onEnded = (record: JobRecord): void => void ended.push(record);
