@@ -1,5 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { accessibilityFaults, accessibilityFaultsInAllViews, openBrowser } from "../browser.ts";
@@ -149,6 +150,48 @@ test("a search marks its hits, and one opens the session at its entry, with thin
   await page.getByRole("link", { name: "The job" }).click();
   await page.waitForURL(`${service.url}/ui/jobs/${jobId}`);
   expect(faults).toEqual([]);
+});
+
+test("an entry that is chosen at the moment when earlier ones come stays in view", async () => {
+  const { page } = await openKeyed(`/ui/transcripts/${long}?at=162`);
+  const chosen = page.locator("article[aria-current]");
+  const region = page.getByRole("region", { name: "Conversation" });
+  const isInView = async (): Promise<boolean> => {
+    if ((await chosen.count()) === 0) return false;
+    const [entry, around] = await Promise.all([chosen.boundingBox(), region.boundingBox()]);
+    if (entry === null || around === null) return false;
+    return entry.y >= around.y && entry.y < around.y + around.height;
+  };
+  let come = Promise.withResolvers<void>();
+  let isAsked = false;
+  await page.route("**/transcripts/mcp", async (route) => {
+    const { params } = route.request().postDataJSON() as { params: { arguments?: { offset?: number } } };
+    const response = await route.fetch();
+    if ((params.arguments?.offset ?? Infinity) < 154) {
+      isAsked = true;
+      await come.promise;
+    }
+    await route.fulfill({ response });
+  });
+  // They come within the few frames in which the list still scrolls to the entry.
+  for (const ms of [14, 16, 20, 22, 14, 16, 20, 22]) {
+    come = Promise.withResolvers<void>();
+    isAsked = false;
+    await page.goto(`${service.url}/ui/transcripts/${long}?at=162`);
+    await chosen.getByText("Bash feed 40").waitFor();
+    // Scrolled back to the first of them, the page asks for what is above.
+    let offset = 68;
+    await until(async () => {
+      await region.evaluate((element, scrollTop) => void Object.assign(element, { scrollTop }), offset);
+      offset = 368 - offset;
+      return isAsked;
+    });
+    await Promise.all([page.keyboard.press("k"), setTimeout(ms).then(() => come.resolve())]);
+    await page.getByText("Show earlier (154)").waitFor({ state: "detached" });
+    for (let frame = 0; frame < 10; frame += 1)
+      await page.evaluate("new Promise((resolve) => requestAnimationFrame(resolve))");
+    expect(await isInView()).toBe(true);
+  }
 });
 
 test("a session is read both ways as it is scrolled, and what is read before keeps the reader's place", async () => {

@@ -30,7 +30,6 @@ type Props = {
   /** Above and below the entries. */
   head?: ReactNode;
   foot?: ReactNode;
-  /** Told which entries are in view. */
   onView?: (top: number, bottom: number, isBackward: boolean) => void;
 };
 
@@ -103,13 +102,15 @@ export const ConversationPane = (props: Props) => {
 const useScrolling = (props: Props, list: Rows["list"]): void => {
   const { count, entry, at, follows = false, newest, onView } = props;
   const selected = entry(at)?.seq;
-  const hasScrolled = useRef(false);
+  const last = useRef<{ selected?: number | undefined; at: number }>({ at: -1 });
   useEffect(() => {
-    if (selected === undefined) return;
-    list.scrollToIndex(at, { align: hasScrolled.current ? "auto" : "start" });
-    hasScrolled.current = true;
-    // Not when entries are added before.
-  }, [selected, list]);
+    const before = last.current;
+    last.current = { selected, at };
+    // Entries added before an entry change its index: the list must not go on to scroll to the old one.
+    const isOnItsWay = list["scrollState"]?.index === before.at;
+    if (selected === undefined || (selected === before.selected && !isOnItsWay)) return;
+    list.scrollToIndex(at, { align: before.selected === undefined ? "start" : "auto" });
+  }, [selected, at, list]);
   const hasBegun = count > 0;
   useEffect(() => {
     if (hasBegun && follows && (selected === undefined || newest !== undefined)) list.scrollToEnd();

@@ -75,7 +75,6 @@ export default function TranscriptsPage() {
   const query = useFound(asked);
   const { data } = query;
   const found = useMemo(() => data?.pages.flatMap((page) => page.found) ?? [], [data]);
-  // That of the first session first.
   const projects = [...new Set(found.map((each) => each.project_path))].filter(Boolean);
   const nameOf = (path: string): string => oneLine(path.split("/").at(-1) ?? path);
   const [at, setAt] = useState(-1);
