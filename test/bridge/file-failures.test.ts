@@ -100,8 +100,11 @@ test("a transcript that may not be read is named in the log, and is read once it
   await rename(join(home, "closed.jsonl"), closed);
   await say("stork");
   await until(async () => (await found("stork")) === 1);
+  // The newest file is read first: the other's turn comes after it.
+  await until(() =>
+    /closed\.jsonl","msg":"not collected: it cannot be read \(EACCES\)/.test(service.output.stderr),
+  );
   expect(await found("ibis")).toBe(0);
-  expect(service.output.stderr).toMatch(/closed\.jsonl","msg":"not collected: it cannot be read \(EACCES\)/);
   await chmod(closed, 0o600);
   await until(async () => (await found("ibis")) === 1);
 });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import type { Writable } from "node:stream";
-import { stripVTControlCharacters } from "node:util";
+import xterm from "@xterm/headless";
 import { copyCheckout } from "../checkout.ts";
 import { afterFile } from "../cleanup.ts";
 import { lastingPort } from "../lasting-port.ts";
@@ -23,7 +23,11 @@ export const startSession = async (environment: Record<string, string> = {}) => 
   const scratch = join(home, "tmp");
   await Promise.all([copyCheckout(checkout), mkdir(scratch)]);
   // The shell reads its commands from beside the terminal, so that they are not seen.
-  const onTerminal = ["-qefc", "stty cols 120; exec bash --noprofile --norc <&3", "/dev/null"];
+  const onTerminal = [
+    "-qefc",
+    `stty cols ${size.cols} rows ${size.rows}; exec bash --noprofile --norc <&3`,
+    "/dev/null",
+  ];
   const terminal = spawn("script", onTerminal, {
     cwd: checkout,
     env: {
@@ -44,8 +48,12 @@ export const startSession = async (environment: Record<string, string> = {}) => 
   });
   afterFile(() => endAll(home));
   const commands = terminal.stdio[3] as Writable;
+  const screen = startScreen();
   let output = "";
-  terminal.stdout?.setEncoding("utf8").on("data", (text: string) => (output += text));
+  terminal.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+    screen.write(text);
+  });
   commands.write("echo ready\n");
   await until(() => output.includes("ready"));
   const own = new Set(processesOf(home));
@@ -63,13 +71,13 @@ export const startSession = async (environment: Record<string, string> = {}) => 
   const type = async ({ script, seen }: Block): Promise<void> => {
     const file = join(scratch, `block-${(count += 1)}.sh`);
     const mark = `end of block ${count}:`;
-    const begin = output.length;
+    const top = await screen.cursor();
     await writeFile(file, script);
     commands.write(
       `failed=; trap 'failed="$failed $BASH_COMMAND;"' ERR; . ${file} </dev/null; trap - ERR; echo "${mark}$failed"\n`,
     );
     const pattern = seen === null ? /(?:)/ : patternOf(seen, home);
-    const said = (): string => asShown(output.slice(begin)).replace(new RegExp(`${mark}.*\n`), "");
+    const said = (): string => screen.text(top).replace(new RegExp(`${mark}.*\n`), "");
     const failed = await until(() => new RegExp(`${mark}(.*)\r?\n`).exec(output), {
       seconds: 180,
       what: "its end",
@@ -86,12 +94,29 @@ export const startSession = async (environment: Record<string, string> = {}) => 
   return { home, port, run, isAlone };
 };
 
-/** What stays on the terminal: no colours, no line that was drawn anew, no spinner. */
-const asShown = (output: string): string =>
-  stripVTControlCharacters(output)
-    .replaceAll(/\r+\n/g, "\n")
-    .replaceAll(/^.*\r/gm, "")
-    .replaceAll(/^[\u2801-\u28ff]+( .*)?\n|^[\u2801-\u28ff]+/gm, "");
+const size = { cols: 120, rows: 50 };
+
+/** What a person sees: what a program drew and then removed or wrote over is not there. */
+const startScreen = () => {
+  const screen = new xterm.Terminal({ ...size, scrollback: 100_000, allowProposedApi: true });
+  const { normal } = screen.buffer;
+  return {
+    write: (text: string): void => screen.write(text),
+    /** The cursor's line, once all that was written is drawn. */
+    cursor: (): Promise<number> =>
+      new Promise((resolve) => screen.write("", () => resolve(normal.baseY + normal.cursorY))),
+    /** The text from a line on, each line as long as the program made it. */
+    text: (from: number): string => {
+      let text = "";
+      for (let at = from; at < normal.length; at += 1) {
+        const line = normal.getLine(at);
+        const isContinued = normal.getLine(at + 1)?.isWrapped === true;
+        text += `${line?.translateToString(!isContinued) ?? ""}${isContinued ? "" : "\n"}`;
+      }
+      return `${text.trimEnd()}\n`;
+    },
+  };
+};
 
 /** Without what `npm test` puts in front: what a page uses it must put there itself. */
 const pathOfTheMachine = (): string =>
