@@ -25,11 +25,12 @@ test("an idle instance with 700 finished completions sends at most 10 commands a
   /** By the store's own counter, which counts what scripts do, too. */
   const total = async (): Promise<number> =>
     Number(/^total_commands_processed:(\d+)/m.exec(await kv.client.info("stats"))?.[1]);
-  const sentIn = async (ms: number): Promise<number> => {
-    const before = await total();
+  /** Commands a second, by the time that has passed: a busy machine waits longer than it was asked to. */
+  const rateOver = async (ms: number): Promise<number> => {
+    const [before, begin] = [await total(), performance.now()];
     await delay(ms);
-    return (await total()) - before;
+    return ((await total()) - before) / ((performance.now() - begin) / 1000);
   };
-  await until(async () => (await sentIn(1000)) <= 10, { what: "the last of what a start does" });
-  expect(await sentIn(seconds * 1000)).toBeLessThanOrEqual(10 * seconds);
+  await until(async () => (await rateOver(1000)) <= 10, { what: "the last of what a start does" });
+  expect(await rateOver(seconds * 1000)).toBeLessThanOrEqual(10);
 });
